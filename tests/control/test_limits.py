@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heavytop.compile import Kernel, Program, trace
+from heavytop._arrays import jacobian, symbol
+from heavytop.compile import Kernel, Program, trace, trace_of
 from heavytop.compile.passes.lazy_branches import usual_size
 from heavytop.control import ClosedLoop, Limits, Prototype, energy_law, random_states, region_of_attraction
-from heavytop.control.limits.allocation import box_qp
-from heavytop.control.limits.box_qp import bounded_steps
+from heavytop.control.limits.box_qp import box_qp
 from heavytop.errors import ControlError, ShapeError
 from heavytop.geometry import so3
 from heavytop.system import Damping, Free, Inertia, JointForce, Prismatic, Stiffness, System
@@ -79,11 +76,10 @@ def test_the_inertia_that_weighs_limits(lab) -> None:
 
 
 @pytest.mark.parametrize("n", [5, 7, 10])
-def test_active_set_steps_are_optimal(n: int) -> None:
-    """Fixed steps instead of all sets: Karush, Kuhn and Tucker's conditions hold, and limits do whatever happens."""
+def test_the_path_of_active_sets_is_optimal(n: int) -> None:
     _, _, lower, upper = problem(0, n)
     lower[0], upper[1] = -np.inf, np.inf
-    traced = trace(lambda H, x: bounded_steps(H, x, lower, upper), {"H": (n, n), "x": (n,)})
+    traced = trace(lambda H, x: box_qp(H, x, lower, upper), {"H": (n, n), "x": (n,)})
     cases = [problem(seed, n)[:2] for seed in range(60)]
     results = traced(np.array([H for H, _ in cases]), np.array([x for _, x in cases]))[0]
     assert np.all((results >= lower) & (results <= upper))
@@ -92,10 +88,42 @@ def test_active_set_steps_are_optimal(n: int) -> None:
         assert optimality(H, x, u, lower, upper) < 1e-9 * (1 + np.max(np.abs(H)))
 
 
-def test_active_set_steps_find_what_all_sets_give() -> None:
-    H, x, lower, upper = problem(7, 4)
-    steps = trace(lambda x: bounded_steps(H, x, lower, upper), {"x": (4,)})(x)[0]
-    np.testing.assert_allclose(steps, box_qp(H, x, lower, upper), atol=1e-13)
+def test_the_path_agrees_with_all_faces() -> None:
+    """A fifth input that is coupled to no other one does not change the four."""
+    for seed in range(20):
+        H, x, lower, upper = problem(seed, 4)
+        wide = np.eye(5)
+        wide[:4, :4] = H
+        u = box_qp(wide, np.append(x, 3.0), np.append(lower, -1.0), np.append(upper, 1.0))
+        np.testing.assert_allclose(u, np.append(box_qp(H, x, lower, upper), 1.0), atol=1e-13)
+
+
+@pytest.mark.parametrize("n", [5, 8])
+def test_metrics_of_rotors_with_priority_of_torques(n: int) -> None:
+    """Badly conditioned, and with symmetric demands, where many limits are met at the same time."""
+    lower, upper, rng = np.zeros(n), np.ones(n), np.random.default_rng(4)
+    angle = 2 * np.pi * np.arange(n) / n
+    rows = np.stack([np.ones(n), np.sin(angle), np.cos(angle), 0.3 * (-1.0) ** np.arange(n)])
+    H = rows.T @ (np.array([1.0, 1e4, 1e4, 1e2])[:, None] * rows) + np.eye(n)
+    traced = trace(lambda x: box_qp(H, x, lower, upper), {"x": (n,)})
+    demands = [*(rows.T @ rng.uniform(-3, 3, (4, 60))).T, *np.outer([-2.0, 0.0, 0.5, 1.0, 7.0], np.ones(n))]
+    for x, u in zip(demands, traced(np.array(demands))[0], strict=True):
+        assert optimality(H, x, u, lower, upper) < 1e-9
+
+
+@pytest.mark.parametrize("n", [3, 6])
+def test_box_qp_has_derivatives(n: int) -> None:
+    """Free inputs follow the target, active ones do not move; infinite limits leave no NaN."""
+    H, _, lower, upper = problem(5, n)
+    lower[0], upper[1] = -np.inf, np.inf
+    x = symbol("x", n)
+    slope = trace_of("slope", {"x": x}, {"slope": jacobian(box_qp(H, x, lower, upper), x)})
+    inside = np.where(np.isfinite(lower), np.maximum(lower, -1.0), -1.0) + 1e-3
+    np.testing.assert_allclose(slope(np.minimum(inside, upper))[0], np.eye(n), atol=1e-12)
+    far = np.where(np.isfinite(upper), upper + 5.0, lower - 5.0)
+    D, u, h = slope(far)[0], box_qp(H, far, lower, upper), 1e-6
+    steps = [(box_qp(H, far + h * e, lower, upper) - u) / h for e in np.eye(n)]
+    np.testing.assert_allclose(D, np.array(steps).T, atol=1e-6)
 
 
 def chain(links: int) -> tuple[System, Prototype]:
@@ -206,15 +234,15 @@ def test_as_a_rule_limits_cost_next_to_nothing(lab) -> None:
     assert usual_size(limited) < usual_size(free) + 150 < len(limited.code) / 3
 
 
-@pytest.mark.parametrize("way", [box_qp, bounded_steps])
-def test_lanes_within_and_beyond_their_limits_side_by_side(way: Callable[..., Any]) -> None:
-    H, _, lower, upper = problem(5, 4)
-    kernel = Kernel(trace(lambda H, x: way(H, x, lower, upper), {"H": (4, 4), "x": (4,)}, name="box"), lanes=4)
+@pytest.mark.parametrize("n", [4, 5])
+def test_lanes_within_and_beyond_their_limits_side_by_side(n: int) -> None:
+    H, _, lower, upper = problem(5, n)
+    kernel = Kernel(trace(lambda H, x: box_qp(H, x, lower, upper), {"H": (n, n), "x": (n,)}, name="box"), lanes=4)
     rng = np.random.default_rng(2)
-    inside, beyond = rng.uniform(lower, upper, (16, 4)), rng.uniform(upper, upper + 1, (16, 4))
+    inside, beyond = rng.uniform(lower, upper, (16, n)), rng.uniform(upper, upper + 1, (16, n))
     # every pattern of four lanes
     patterns = (np.arange(16)[:, None] >> np.arange(4)) % 2 == 1
-    x = np.where(patterns[..., None], inside[:, None], beyond[:, None]).reshape(64, 4)
+    x = np.where(patterns[..., None], inside[:, None], beyond[:, None]).reshape(64, n)
     u = kernel(H, x)[0]
     np.testing.assert_array_equal(u[patterns.ravel()], x[patterns.ravel()])
     for k in range(64):

@@ -295,39 +295,6 @@ def test_what_cannot_be_held_to_first_order_is_refused() -> None:
         control.lqr(model, model.neutral())
 
 
-def test_active_bounds_find_the_minimum_of_the_solver() -> None:
-    """From the bounds of a neighbouring program; a program far away is left to the solver, none is answered wrongly."""
-    from heavytop.control.mpc.condensed_qp import ActiveBounds, solver
-
-    rng, n, answered = np.random.default_rng(0), 30, 0
-    root = rng.standard_normal((n, n))
-    H, g = root @ root.T + np.eye(n), 20 * rng.standard_normal(n)
-    box, bound, none = ActiveBounds(n), np.full(n, 1.0), np.zeros((0, n))
-    for k in range(40):
-        g = g + 0.3 * rng.standard_normal(n)
-        best, _, flag, info = solver().solve(H, g, none, bound, -bound, np.zeros(n, dtype=np.intc))
-        assert flag == 1
-        found = box.minimize(H, g, -bound, bound)
-        if found is not None:
-            answered += 1
-            np.testing.assert_allclose(found, best, atol=1e-9)
-        if k == 0 or found is None:
-            box.begin(info["lam"])
-    assert answered > 20
-    assert box.minimize(H, -g, -bound, bound) is None  # the bounds of the opposite program are on the other side
-
-
-def test_active_bounds_answer_no_program_that_is_not_finite() -> None:
-    from heavytop.control.mpc.condensed_qp import ActiveBounds
-
-    H, bound = np.diag([1.0, 2.0, 3.0]), np.ones(3)
-    for g, upper in (([np.nan, 0, 0], bound), ([0, 0, np.nan], bound), ([9.0, -9.0, 0], np.array([1.0, np.nan, 1.0]))):
-        box = ActiveBounds(3)
-        box.begin(np.array([-1.0, 1.0, 0.0]))
-        assert box.minimize(H, np.array(g), -bound, upper) is None
-        assert not box.calm
-
-
 # --- references that move, parameters ------------------------------------------------------------------------------------------
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import casadi
 import numpy as np
 import pytest
 
-from heavytop._arrays import symbol, to_sx
-from heavytop.control.limits.allocation import box_qp
-from heavytop.control.limits.box_qp import bounded_steps
 from heavytop.control.linear.analysis import hover
 from heavytop.copters import (
     Rotor,
@@ -74,26 +70,6 @@ def test_redundant_rotors_make_the_wrench_with_the_least_thrusts(make) -> None:
     np.testing.assert_allclose(
         vehicle.model.acceleration(q, v, u), vehicle.virtual.acceleration(q, v, w), rtol=1e-9, atol=1e-7
     )
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_iterated_program_finds_the_exact_solution(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n = 4
-    root = rng.standard_normal((n, n))
-    H, target = root @ root.T + 0.1 * np.eye(n), 3 * rng.standard_normal(n)
-    low, high = np.full(n, -1.0), np.full(n, 1.0)
-    x = symbol("x", n)
-    solution = casadi.Function("qp", [to_sx(x)], [to_sx(bounded_steps(H, x, low, high, block=10, single=0))])
-    found = np.asarray(solution(target)).ravel()
-    exact = box_qp(H, target, low, high)
-    assert np.all(found >= low)
-    assert np.all(found <= high)
-
-    def cost(u: np.ndarray) -> float:
-        return float((u - target) @ H @ (u - target))
-
-    assert cost(found) <= cost(exact) * (1 + 1e-9) + 1e-12
 
 
 @pytest.mark.thorough

@@ -16,14 +16,13 @@ import numpy as np
 from heavytop._arrays import finite_matrix
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.law import FeedbackLaw, Law
-from heavytop.control.limits.box_qp import bounded_steps
+from heavytop.control.limits.box_qp import box_qp
 from heavytop.errors import ControlError
 from heavytop.ocp.bounds import Limits
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
 
-ITERATIONS = 10
 FREE_MOTION = 1e-4
 """Weight of motions in the null space relative to the smallest weight of the wrench."""
 
@@ -68,5 +67,5 @@ class RedundantLaw(FeedbackLaw):
             weight = projection.weight(projection.directions, self.limits)
             least = float(np.min(np.linalg.norm(C, axis=1))) ** 2
             metric = C.T @ weight @ C + FREE_MOTION * least * (Z @ Z.T)
-            u = bounded_steps(metric, u, *self.limits.bounds(self.model), block=ITERATIONS, single=0)
+            u = box_qp(metric, u, *self.limits.bounds(self.model))
         return trace_of(f"{self.kind}_law", symbols, {"u": u, **({"z_rate": more[0]} if more else {})})

@@ -19,7 +19,8 @@ from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.integral import Integral, integral_symbols
 from heavytop.control.laws.law_checks import check_law
 from heavytop.control.laws.law_terms import LawTerms
-from heavytop.control.limits.allocation import METRICS, Projection, nearest_admissible
+from heavytop.control.limits.allocation import METRICS, Projection
+from heavytop.control.limits.box_qp import box_qp
 from heavytop.control.limits.rank import LOST, InputRank
 from heavytop.control.linear.rest_loop import (
     RestLoop,
@@ -382,7 +383,7 @@ class Law(FeedbackLaw):
         N = projection.directions
         u = projection.unlimited(N)
         if self._bounds is not None and self.limits is not None:
-            u = nearest_admissible(projection.weight(N, self.limits), u, *self._bounds)
+            u = box_qp(projection.weight(N, self.limits), u, *self._bounds)
         outputs = {"u": u}
         if self.state_size:
             outputs["z_rate"] = concatenate(*self._z_rate)

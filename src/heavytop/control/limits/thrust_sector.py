@@ -7,7 +7,6 @@ fixed number of steps of a semismooth Newton method, in straight-line code for n
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavytop._arrays import Array, from_sx, is_symbolic, to_sx
-from heavytop.control.limits.box_qp import eliminated
+from heavytop.control.limits.box_qp import dot, least, most, pick, scalars, solve_ldl, times
 from heavytop.errors import ControlError
 from heavytop.ocp.bounds import Limits
 from heavytop.system.model import Model
@@ -46,7 +45,7 @@ class Sector:
     >>> disc.nearest([3.0, 4.0])
     array([1.2, 1.6])
     >>> Sector(0, 1, thrust=(0.0, 2.0), tilt=(-0.5, 0.5)).nearest([0.0, -1.0])  # the other way round: no thrust
-    array([-0.,  0.])
+    array([0., 0.])
     """
 
     across: int
@@ -74,9 +73,8 @@ class Sector:
 
     def nearest(self, force: Any) -> np.ndarray:
         """The admissible force (2,) nearest to a given one, in N; the rate is not looked at."""
-        x, y = (float(f) for f in force)
-        foot = _foot(x, y, self, _window(self, None, 0.0))
-        return np.array([foot.length * foot.x, foot.length * foot.y])
+        foot = _foot(*scalars(to_sx(force)), self, _window(self, None, 0.0))
+        return np.array([float(foot.length * foot.x), float(foot.length * foot.y)])
 
     def excess(self, force: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """By how much forces (..., 2) exceed the bounds of the thrust (N) and of the tilt (rad); zero where they do not."""
@@ -193,6 +191,8 @@ class _Window(NamedTuple):
 
 def _window(sector: Sector, angle: Any, period: float) -> _Window | None:
     """The cone of a sector, around the remembered angle if the rate is bounded."""
+    import casadi
+
     first, last = sector.tilt
     if angle is None:
         if not sector.bounded:
@@ -202,37 +202,40 @@ def _window(sector: Sector, angle: Any, period: float) -> _Window | None:
         reach = sector.rate * period
         low, high = angle - reach, angle + reach
         if sector.bounded:
-            low, high = _least(_most(low, first), last), _most(_least(high, last), first)
+            low, high = least(most(low, first), last), most(least(high, last), first)
         middle, half = (low + high) / 2, (high - low) / 2
-    return _Window(middle, _call("cos", half), _call("sin", half), -_call("sin", middle), _call("cos", middle))
+    middle, half = casadi.SX(middle), casadi.SX(half)
+    return _Window(middle, casadi.cos(half), casadi.sin(half), -casadi.sin(middle), casadi.cos(middle))
 
 
 def _foot(x: Any, y: Any, sector: Sector, window: _Window | None) -> _Foot:
     """The point of a sector nearest to (x, y): on the cone first, then on the disc; that is the projection on both."""
-    size = _call("sqrt", x * x + y * y)
+    import casadi
+
+    size = casadi.sqrt(x * x + y * y)
     empty = size <= TINY
-    divisor = _pick(empty, 1.0, size)
+    divisor = pick(empty, 1.0, size)
     if window is None:
-        ux, uy, length, edge = _pick(empty, 0.0, x / divisor), _pick(empty, 1.0, y / divisor), size, 0.0
+        ux, uy, length, edge = pick(empty, 0.0, x / divisor), pick(empty, 1.0, y / divisor), size, 0.0
     else:
         # in axes of the middle direction m and m turned towards larger angles
         a, b = window.x * x + window.y * y, -window.y * x + window.x * y
         inside = a >= size * window.cosine
-        side = _pick(b >= 0, 1.0, -1.0)
+        side = pick(b >= 0, 1.0, -1.0)
         ca, cb = window.cosine, side * window.sine
-        ua = _pick(inside, _pick(empty, 1.0, a / divisor), ca)
-        ub = _pick(inside, _pick(empty, 0.0, b / divisor), cb)
-        length = _pick(inside, size, ca * a + cb * b)
+        ua = pick(inside, pick(empty, 1.0, a / divisor), ca)
+        ub = pick(inside, pick(empty, 0.0, b / divisor), cb)
+        length = pick(inside, size, ca * a + cb * b)
         ux, uy = window.x * ua - window.y * ub, window.y * ua + window.x * ub
-        edge = _pick(inside, 0.0, 1.0)
+        edge = pick(inside, 0.0, 1.0)
     low, high = sector.thrust
-    kept = _most(length, low)
-    held, bend = _pick(length <= low, 1.0 if low > 0 else edge, 0.0), 0.0
+    kept = most(length, low)
+    held, bend = pick(length <= low, 1.0 if low > 0 else edge, 0.0), 0.0
     if np.isfinite(high):
-        kept = _least(kept, high)
+        kept = least(kept, high)
         beyond = length > high
-        held = _pick(beyond, 1.0, held)
-        bend = _pick(beyond, length / high - 1.0, 0.0)
+        held = pick(beyond, 1.0, held)
+        bend = pick(beyond, length / high - 1.0, 0.0)
     return _Foot(ux, uy, kept, held, edge, bend)
 
 
@@ -262,7 +265,7 @@ class _Sets:
         for foot in self.feet(w):
             found += [foot.length * foot.x, foot.length * foot.y]
         rest = w[2 * len(self.sectors) :]
-        return found + [_least(_most(x, a), b) for x, a, b in zip(rest, self.lower, self.upper, strict=True)]
+        return found + [least(most(x, a), b) for x, a, b in zip(rest, self.lower, self.upper, strict=True)]
 
 
 def nearest_in_sectors(
@@ -278,37 +281,39 @@ def nearest_in_sectors(
     ----------
     angles : remembered tilts (rad) of ``limits.remembered``; empty: rates are not looked at.
     """
+    import casadi
+
     n = target.shape[-1]
     sets = _Sets(limits, n, list(angles))
-    column, matrix = _column(target), _matrix(H)
+    column, matrix = scalars(to_sx(target)), [scalars(to_sx(H[i, :])) for i in range(n)]
     order = sets.order
     x = [column[i] for i in order]
     h = [[matrix[i][j] for j in order] for i in order]
     pairs = 2 * len(sets.sectors)
     d = [h[i - i % 2][i - i % 2] + h[i - i % 2 + 1][i - i % 2 + 1] if i < pairs else h[i][i] for i in range(n)]
     u = sets.nearest(x)
-    gradient = _times(h, _less(u, x))
-    cost = _dot(gradient, _less(u, x))
+    gradient = times(h, _less(u, x))
+    cost = dot(gradient, _less(u, x))
     for _ in range(steps):
         w = [a - g / s for a, g, s in zip(u, gradient, d, strict=True)]
         feet = sets.feet(w)
         delta = _newton(sets, h, d, u, w, feet)
-        best, least = u, cost
+        best, lowest = u, cost
         for share in SHORTENED:
             point = sets.nearest([a + share * b for a, b in zip(u, delta, strict=True)])
             # and the best point on the way there, admissible because the sets are convex
             way = _less(point, u)
-            slope, curve = _dot(gradient, way), _dot(way, _times(h, way))
-            part = _least(_most(-slope / _most(curve, TINY), 0.0), 1.0)
+            slope, curve = dot(gradient, way), dot(way, times(h, way))
+            part = least(most(-slope / most(curve, TINY), 0.0), 1.0)
             on_way = sets.nearest([a + part * b for a, b in zip(u, way, strict=True)])
             for found in (point, on_way):
                 off = _less(found, x)
-                value = _dot(off, _times(h, off))
-                better = value < least
-                best = [_pick(better, a, b) for a, b in zip(found, best, strict=True)]
-                least = _pick(better, value, least)
-        u, cost = best, least
-        gradient = _times(h, _less(u, x))
+                value = dot(off, times(h, off))
+                better = value < lowest
+                best = [pick(better, a, b) for a, b in zip(found, best, strict=True)]
+                lowest = pick(better, value, lowest)
+        u, cost = best, lowest
+        gradient = times(h, _less(u, x))
     w = [a - g / s for a, g, s in zip(u, gradient, d, strict=True)]
     tilts = [
         _angle(u[2 * k], u[2 * k + 1], foot, window)
@@ -316,7 +321,9 @@ def nearest_in_sectors(
         if window is not None and np.isfinite(sets.sectors[k].rate) and angles
     ]
     ordered = [u[order.index(i)] for i in range(n)]
-    return _gathered(ordered, target), tilts
+    if is_symbolic(H, target, *angles):
+        return from_sx(casadi.vertcat(*ordered), (n,)), tilts
+    return np.array([float(x) for x in ordered]), [float(tilt) for tilt in tilts]
 
 
 def _newton(sets: _Sets, h: list[list[Any]], d: list[Any], u: list[Any], w: list[Any], feet: list[_Foot]) -> list[Any]:
@@ -337,17 +344,17 @@ def _newton(sets: _Sets, h: list[list[Any]], d: list[Any], u: list[Any], w: list
         r[i], r[j] = f.x * ox + f.y * oy, -f.y * ox + f.x * oy
         held[i], held[j], stiff[j] = f.held, f.edge, f.bend
     for i, (a, b) in enumerate(zip(sets.lower, sets.upper, strict=True), start=pairs):
-        kept = _least(_most(w[i], a), b)
-        r[i], held[i] = kept - u[i], _pick(kept == w[i], 0.0, 1.0)
+        kept = least(most(w[i], a), b)
+        r[i], held[i] = kept - u[i], pick(kept == w[i], 0.0, 1.0)
     fixed = [a * b for a, b in zip(held, r, strict=True)]
-    push = _times(turned, fixed)
+    push = times(turned, fixed)
     free = [1.0 - a for a in held]
     K = [[turned[i][j] * free[i] * free[j] for j in range(n)] for i in range(n)]
     right = []
     for i in range(n):
         K[i][i] = K[i][i] + held[i] * d[i] + free[i] * d[i] * stiff[i]
         right.append(held[i] * d[i] * r[i] + free[i] * (d[i] * r[i] * (1.0 + stiff[i]) - push[i]))
-    solved = eliminated(K, right)
+    solved = solve_ldl(K, right)
     for k, f in enumerate(feet):
         i, j = 2 * k, 2 * k + 1
         solved[i], solved[j] = f.x * solved[i] - f.y * solved[j], f.y * solved[i] + f.x * solved[j]
@@ -356,71 +363,13 @@ def _newton(sets: _Sets, h: list[list[Any]], d: list[Any], u: list[Any], w: list
 
 def _angle(x: Any, y: Any, foot: _Foot, window: _Window) -> Any:
     """Tilt of a force, near the middle of its window; without a force that to which the demand draws it."""
+    import casadi
+
     pushing = x * x + y * y > NO_FORCE**2
-    x, y = _pick(pushing, x, foot.x), _pick(pushing, y, foot.y)
+    x, y = pick(pushing, x, foot.x), pick(pushing, y, foot.y)
     a, b = window.x * x + window.y * y, -window.y * x + window.x * y
-    return window.middle + _call("atan2", b, a)
-
-
-# Scalars, numbers or symbols
-
-
-def _column(x: Array) -> list[Any]:
-    column = to_sx(x) if is_symbolic(x) else np.asarray(x, dtype=float)
-    return [column[i] for i in range(column.shape[0])]
-
-
-def _matrix(H: Array) -> list[list[Any]]:
-    return [_column(H[i, :]) for i in range(H.shape[0])]
-
-
-def _gathered(scalars: list[Any], like: Array) -> Array:
-    if not any(is_symbolic(s) for s in scalars):
-        return np.array([float(s) for s in scalars])
-    import casadi
-
-    return from_sx(casadi.vertcat(*scalars), tuple(like.shape))
-
-
-def _pick(condition: Any, a: Any, b: Any) -> Any:
-    if not is_symbolic(condition):
-        return a if condition else b
-    import casadi
-
-    return casadi.if_else(condition, a, b)
-
-
-def _least(a: Any, b: Any) -> Any:
-    if not is_symbolic(a, b):
-        return min(a, b)
-    import casadi
-
-    return casadi.fmin(a, b)
-
-
-def _most(a: Any, b: Any) -> Any:
-    return -_least(-a, -b)
-
-
-def _call(name: str, *x: Any) -> Any:
-    """A function of scalars by its name."""
-    if not is_symbolic(*x):
-        return getattr(math, name)(*x)
-    import casadi
-
-    return getattr(casadi, name)(*x)
+    return window.middle + casadi.atan2(b, a)
 
 
 def _less(a: list[Any], b: list[Any]) -> list[Any]:
     return [x - y for x, y in zip(a, b, strict=True)]
-
-
-def _dot(a: list[Any], b: list[Any]) -> Any:
-    total: Any = 0.0
-    for x, y in zip(a, b, strict=True):
-        total = total + x * y
-    return total
-
-
-def _times(h: list[list[Any]], x: list[Any]) -> list[Any]:
-    return [_dot(row, x) for row in h]

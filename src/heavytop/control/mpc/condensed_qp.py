@@ -15,23 +15,12 @@ from heavytop.ocp.bounds import StateBounds
 
 BLOCKS = 5
 """Parts in which the Hessian is summed up."""
-ROUNDS = 3
-"""Changes of the active bounds before DAQP is asked."""
-FEW = 2
-"""Bounds that change from one sample to the next while the active ones are worth keeping."""
 SOFT = 8
 """DAQP's mark of a constraint that may be violated at a cost."""
 SOFTNESS = 1e-5
 """DAQP's ``rho_soft``: about this part of what a bound forbids is left."""
 WIDE = 1e30
 """What DAQP takes for infinity."""
-
-
-@cache
-def _cholesky() -> Any:
-    from scipy.linalg.lapack import dposv  # pyright: ignore[reportAttributeAccessIssue]
-
-    return dposv
 
 
 @cache
@@ -42,55 +31,6 @@ def solver() -> Any:
     except ImportError:
         raise ControlError("predictive control needs the package 'daqp': pip install daqp.") from None
     return daqp
-
-
-class ActiveBounds:
-    """min x^T H x / 2 + g^T x within bounds, from the bounds that were active the last time (primal-dual active set).
-
-    With the active variables at their bounds the others follow from one Cholesky factorisation; those beyond a bound join, those whose
-    multiplier has the wrong sign leave. If nothing changes, the conditions of optimality hold: the result is exact. Between samples few
-    bounds change, so one or two rounds do; where they do not settle, DAQP is asked, until they change little again.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin without active bounds."""
-        self.side, self.calm = np.zeros(self.size, dtype=np.int8), False
-
-    def begin(self, multipliers: np.ndarray) -> None:
-        """Begin with the bounds that hold another solution; whether few of them have changed tells if the next change is worth a trial."""
-        side = np.sign(multipliers[: self.size]).astype(np.int8)
-        self.calm = np.count_nonzero(side != self.side) <= FEW
-        self.side = side
-
-    def minimize(self, H: np.ndarray, g: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray | None:
-        """The minimum, or None if the active bounds do not settle."""
-        solve, side = _cholesky(), self.side
-        for _ in range(ROUNDS):
-            held = np.nonzero(side)[0]
-            x = np.where(side[held] < 0, lower[held], upper[held])
-            A, b = H.copy(), -g
-            if len(held):
-                b -= H[:, held] @ x
-                A[held] = 0.0
-                A[:, held] = 0.0
-                A[held, held] = 1.0
-                b[held] = x
-            _, x, failed = solve(A, b, lower=1, overwrite_a=1, overwrite_b=1)
-            slope = H @ x + g
-            if failed or not np.all(np.isfinite(slope)):  # nor is it if x is not
-                break
-            under, over = x < lower, x > upper
-            new = np.where(side == 0, over.astype(np.int8) - under, np.where(side * slope > 0.0, 0, side))
-            if np.array_equal(new, side):
-                self.side = side
-                return x
-            side = new.astype(np.int8)
-        self.calm = False
-        return None
 
 
 class QuadraticProgram:
@@ -135,8 +75,6 @@ class QuadraticProgram:
         self._way_back = np.maximum(1.0 - 1.5 * np.arange(1, horizon + 1) / horizon, 0.0)[:, None]
         self._sense = np.concatenate([np.zeros(inputs), np.full(soft, SOFT)]).astype(np.intc)
         self._none = np.zeros((0, inputs))
-        self._box = ActiveBounds(inputs)
-        _cholesky()  # loaded now, not in a sample
         self.forget()
 
     def copy(self) -> QuadraticProgram:
@@ -144,7 +82,7 @@ class QuadraticProgram:
         made = object.__new__(QuadraticProgram)
         vars(made).update(vars(self))
         made._sums, made._step, made._turned = self._sums.copy(), self._step.copy(), self._turned.copy()
-        made._weighed, made._box = self._weighed.copy(), ActiveBounds(self.n * self.nu)
+        made._weighed = self._weighed.copy()
         made._divide()
         made.forget()
         return made
@@ -161,7 +99,6 @@ class QuadraticProgram:
         """Begin the next solution anew instead of from the last one."""
         self._warm: Any = None
         self._held = True
-        self._box.forget()
 
     def _square(self, G: np.ndarray) -> np.ndarray:
         """H = G^T G + R, block by block: an input moves only the nodes after it."""
@@ -217,10 +154,6 @@ class QuadraticProgram:
         """The minimum, from the bounds that were active the last time; where none was, the plain call is faster."""
         if not np.isfinite(g).all() or not np.isfinite(H).all():
             return None
-        if not len(rows) and self._box.calm:
-            x = self._box.minimize(H, g, lower, upper)
-            if x is not None:
-                return x
         if not self._held:
             x, _, flag, info = solver().solve(H, g, rows, upper, lower, self._sense, rho_soft=SOFTNESS)
         else:
@@ -234,8 +167,6 @@ class QuadraticProgram:
         if flag not in (1, 2):  # optimal, or optimal with soft constraints violated
             self.forget()
             return None
-        if not len(rows):
-            self._box.begin(info["lam"])
         held = bool(info["lam"].any())
         if held is not self._held:
             self._warm, self._held = None, held
