@@ -15,7 +15,7 @@ from heavytop._arrays import Floats
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
 from heavytop.io.build_system import build_system
-from heavytop.io.load_robot import read_robot
+from heavytop.io.robot_files import read_robot
 from heavytop.system import Inertia, JointForce, Model, Revolute, System
 from heavytop_bench.agreement import check
 from heavytop_bench.measure import BenchEffort, best_times
@@ -128,7 +128,7 @@ def oblique_chain(n: int) -> System:
 
 
 def _chain(scratch: Path, n: int) -> MeasuredRobot:
-    from heavytop.io.load_robot import load
+    from heavytop.io.robot_files import load
 
     file = scratch / "chain.urdf"
     oblique_chain(n).derive(native=False).to_urdf(file)

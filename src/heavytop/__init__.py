@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from heavytop import show as show
     from heavytop.copters import maneuvers as maneuvers
     from heavytop.io import conventions as conventions
-    from heavytop.io.load_robot import load as load
+    from heavytop.io.robot_files import load as load
     from heavytop.simulate import RKMK4 as RKMK4
     from heavytop.simulate import RKMK6 as RKMK6
     from heavytop.simulate import RKMK8 as RKMK8
@@ -108,7 +108,7 @@ _ON_DEMAND = (
     | dict.fromkeys(_INTEGRATORS, "heavytop.simulate")
     | dict.fromkeys(("Event", "Feedback", "Run", "UserDynamics", "prepare", "simulate_dynamics"), "heavytop.simulate")
     | dict.fromkeys(("attitude", "choice", "normal", "uniform"), "heavytop.sweep")
-    | {"load": "heavytop.io.load_robot"}
+    | {"load": "heavytop.io.robot_files"}
 )
 """Where the names lie that are imported when first used, so that ``import heavytop`` stays quick."""
 

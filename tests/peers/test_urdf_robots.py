@@ -1,16 +1,16 @@
-"""Robots of example-robot-data against Pinocchio: mass matrix, forces, accelerations, energy and frames, mimic joints included."""
+"""Robots of example-robot-data, loaded as users load them, against Pinocchio: mass matrix, forces, accelerations, energy, frames."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import heavytop as ht
 from heavytop.errors import ConfigurationError, FileFormatError, ModelError
-from heavytop.io.build_system import build_system
-from heavytop.io.load_robot import read_robot
+from heavytop.io.build_elements import SMOOTHING
 
 pytestmark = pytest.mark.peers
 pin = pytest.importorskip("pinocchio")
@@ -28,13 +28,22 @@ SINGULAR = ("romeo", "romeo_laas_small")
 """Some of their joints carry no mass: there are no accelerations, there and here."""
 
 
-def loaded(file: Path) -> tuple[ht.System, bool]:
-    """The tree alone, as Pinocchio knows no damping and friction; with a free base unless the root is the world itself."""
-    robot = read_robot(file)
-    for joint in robot.joints.values():
-        joint.damping = joint.friction = 0.0
-    free = robot.links.get("world") is None
-    return build_system(robot, "free" if free else "fixed"), free
+def is_free(file: Path) -> bool:
+    """Whether the root is not the world itself, so that the robot is loaded with a free base."""
+    return ElementTree.parse(file).find("link[@name='world']") is None
+
+
+def resistance(file: Path, peer, v: np.ndarray) -> np.ndarray:
+    """Damping and smoothed dry friction of the file on the velocities (nv,) of Pinocchio, which does not compute with them."""
+    force = np.zeros(peer.nv)
+    for joint in ElementTree.parse(file).iterfind("joint"):
+        dynamics, name = joint.find("dynamics"), joint.get("name")
+        if dynamics is None or joint.get("type") in ("fixed", "floating") or not peer.existJointName(name):
+            continue
+        k = peer.joints[peer.getJointId(name)].idx_v
+        friction = float(dynamics.get("friction", 0)) * np.tanh(v[k] / SMOOTHING)
+        force[k] += float(dynamics.get("damping", 0)) * v[k] + friction
+    return force
 
 
 def deviation(ours: np.ndarray, theirs: np.ndarray) -> float:
@@ -51,8 +60,8 @@ def test_robot_equals_pinocchio(file: Path) -> None:
         with pytest.raises(FileFormatError, match=NOT_LOADED[file.stem]):
             ht.load(file)
         return
-    system, free = loaded(file)
-    model = system.derive()
+    free = is_free(file)
+    model = ht.load(file, base="free" if free else "fixed").derive()
     peer = pin.buildModelFromUrdf(str(file), *((pin.JointModelFreeFlyer(),) if free else ()))
     data, rng = peer.createData(), np.random.default_rng(0)
     q, v = model.random(rng, (3,)), rng.standard_normal((3, model.nv))
@@ -70,15 +79,17 @@ def test_robot_equals_pinocchio(file: Path) -> None:
         full = pin.crba(peer, data, there.q[k])
         theirs = T.T @ (np.triu(full) + np.triu(full, 1).T) @ T
         effects = T.T @ pin.rnea(peer, data, there.q[k], there.v[k], np.zeros(peer.nv))
+        loss = resistance(file, peer, there.v[k])
         assert deviation(M[k], theirs) < TOLERANCE
         assert deviation(force[k], effects) < TOLERANCE
+        assert np.max(np.abs(model.dissipation_force(q[k], v[k]) - T.T @ loss)) <= TOLERANCE * np.max(np.abs(loss))
         if a is not None and T.shape[0] == T.shape[1]:
-            direct = pin.aba(peer, data, there.q[k], there.v[k], np.zeros(peer.nv))
+            direct = pin.aba(peer, data, there.q[k], there.v[k], -loss)
             # rounding is amplified by the condition of M, which reaches 2e11 for one robot with tiny links
             bound = max(TOLERANCE, np.finfo(float).eps * np.linalg.cond(theirs))
             assert deviation(a[k], T.T @ direct) < bound
         elif a is not None:
-            assert deviation(a[k], np.linalg.solve(theirs, -effects)) < TOLERANCE
+            assert deviation(a[k], np.linalg.solve(theirs, -effects - T.T @ loss)) < TOLERANCE
         kinetic = pin.computeKineticEnergy(peer, data, there.q[k], there.v[k])
         potential = pin.computePotentialEnergy(peer, data, there.q[k])
         # links welded to the world have a constant energy here and none there

@@ -59,7 +59,7 @@ def test_joints_off_the_origin_equal_the_same_system_written_by_hand(load) -> No
     assert_allclose(model.pose("world", "tip", q), twin.pose("world", "tip", q), atol=1e-14)
 
 
-def test_losses_have_their_lines_and_strict_refuses_them(load) -> None:
+def test_losses_have_their_lines_and_strict_rejects_them(load) -> None:
     text = mjcf(f'<body><joint name="j"/>{INERTIAL}<geom size="0.1"/></body>', "<sensor/>\n<contact/>\n<keyframe/>")
     report = load(text).report
     assert [(item.what, item.where.rpartition(":")[2]) for item in report.losses] == [
@@ -68,7 +68,7 @@ def test_losses_have_their_lines_and_strict_refuses_them(load) -> None:
         ("contact", "7"),
         ("keyframe", "8"),
     ]
-    with pytest.raises(FileFormatError, match="strict=True, but 4 things cannot be represented"):
+    with pytest.raises(FileFormatError, match="strict=True, but 4"):
         load(text, strict=True)
 
 
@@ -102,7 +102,7 @@ WRONG = {
     "missing parent": (mjcf(HINGE, '<equality><joint joint1="j" joint2="k"/></equality>'), r"robot\.xml:6: .*'k'"),
     "bomb": (
         '<!DOCTYPE m [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><mujoco model="&b;"/>',
-        r"robot\.xml:1: document type declarations, entities and external references are refused",
+        r"robot\.xml:1: document type declarations",
     ),
     "external": ('<!DOCTYPE m SYSTEM "file:///etc/passwd"><mujoco/>', r"robot\.xml:1: document type declarations"),
     "outside": (mjcf(HINGE, '<include file="../secret.xml"/>'), r"robot\.xml:6: <include>: cannot include '../secret.xml'"),
@@ -119,7 +119,7 @@ WRONG = {
     "encoding": ('<?xml version="1.0" encoding="martian"?><mujoco/>', r"robot\.xml"),
     "copies of copies": (
         mjcf("<replicate count='2000'>" * 3 + HINGE + "</replicate>" * 3),
-        r"robot\.xml:4: <replicate>: the copies have more than 50000 elements",
+        r"robot\.xml:4: <replicate>: .*50000",
     ),
     "joint of the world": (mjcf(HINGE + '\n<joint name="k"/>'), r"robot\.xml:5: <joint>: the world has no joints"),
     "fitted shape": (
@@ -177,6 +177,26 @@ def test_damaged_meshes_are_typed_errors_with_the_line_of_the_robot(load, tmp_pa
     text = mjcf('<body><joint/><geom type="mesh" mesh="m"/></body>', f'<asset><mesh name="m" file="{name}"/></asset>')
     with pytest.raises(FileFormatError, match=r"robot\.xml:4: <geom>: .*" + name):
         load(text)
+
+
+def test_an_open_mesh_needs_no_inertia_where_it_is_given(load, tmp_path: Path) -> None:
+    """A mesh with holes draws a body with <inertial>; it cannot define the inertia of one without."""
+    (tmp_path / "open.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
+    body, asset = (
+        '<body><joint/>{}<geom type="mesh" mesh="m"/></body>',
+        '<asset><mesh name="m" file="open.obj"/></asset>',
+    )
+    system = load(mjcf(body.format(INERTIAL), asset))
+    assert len(system.describe().shapes) == 1
+    assert_allclose(system.derive(native=False).mass, 1.5)
+    with pytest.raises(FileFormatError, match=r"robot\.xml:4: <geom>: .*open\.obj"):
+        load(mjcf(body.format(""), asset))
+
+
+def test_boxes_between_two_points_have_one_width(load) -> None:
+    """MuJoCo ignores the second size."""
+    box = '<body><joint/><geom type="box" fromto="0 0 0 0 0 .5" size=".1 .3"/></body>'
+    assert_allclose(load(mjcf(box)).derive(native=False).mass, 1000 * 0.2 * 0.2 * 0.5)
 
 
 def test_meshes_read_nothing_but_themselves(tmp_path: Path) -> None:
@@ -246,7 +266,7 @@ def test_defaults_of_actuators_are_inherited_by_their_kinds(load, case) -> None:
     assert_allclose(model.acceleration([q], [v], [u])[0], expected, rtol=1e-13)
 
 
-def test_what_an_actuator_cannot_be_is_said(load) -> None:
+def test_actuators_that_cannot_be_inputs_are_reported(load) -> None:
     text = mjcf(
         HINGE,
         '<actuator><motor joint="j"/><motor joint="j"/><general name="lag" joint="j" dyntype="filter" dynprm="1"/>'
@@ -257,7 +277,7 @@ def test_what_an_actuator_cannot_be_is_said(load) -> None:
     assert list(system.derive(native=False).u_names) == ["motor_j", "motor_j_2", "strong", "servo", "a_b_c"]
     assert system.input_limits == {"strong": (-6.0, 6.0)}
     notes = {(item.what, item.name): item.note for item in (*system.report.losses, *system.report.changes)}
-    assert notes["actuator", "lag"] == "it has a state of its own"
+    assert notes["actuator", "lag"] == "it has its own state"
     assert "damping ratio" in notes["actuator", "ratio"]
     assert "not limited" in notes["forcerange", "servo"]
     assert notes["actuator", "a/b c"] == "named 'a_b_c'"
@@ -279,7 +299,7 @@ def test_flags_switch_off_what_they_name(load) -> None:
 # --- names and copies ---------------------------------------------------------------------------------------------------------
 
 
-def test_names_that_a_system_cannot_take_are_changed_everywhere(load) -> None:
+def test_invalid_names_are_changed_everywhere(load) -> None:
     text = mjcf(
         f'<body name="robot0:arm"><joint name="robot0:slide(0)" type="slide"/>{INERTIAL}<site name="s:1"/><site name="robot0_arm"/></body>',
         '<actuator><motor name="push!" site="s:1" gear="0 0 1"/><motor name="own" site="robot0_arm" gear="0 0 1"/></actuator>'
@@ -295,7 +315,7 @@ def test_names_that_a_system_cannot_take_are_changed_everywhere(load) -> None:
     assert {("link", "robot0:arm"), ("site", "s:1"), ("site", "robot0_arm"), ("actuator", "push!")} <= changed
 
 
-def test_names_that_we_make_are_unlike_those_of_the_file(load) -> None:
+def test_generated_names_differ_from_those_of_the_file(load) -> None:
     text = mjcf(
         f'<body name="r"><joint axis="1 0 0"/>{INERTIAL}</body><body name="r2"><joint name="r"/>{INERTIAL}</body>'
         f'<body><joint/>{INERTIAL}</body><body name="body3"><joint/><joint name="x" axis="1 0 0"/>{INERTIAL}</body>'
@@ -306,7 +326,7 @@ def test_names_that_we_make_are_unlike_those_of_the_file(load) -> None:
     assert len(set(model.q_names)) == 6
 
 
-def test_copies_turn_by_multiples_of_the_angles_and_walk_on(load) -> None:
+def test_copies_turn_by_multiples_of_the_angles_and_add_up_their_offsets(load) -> None:
     body = f'<body name="r" pos="0 1 0"><joint name="j"/>{INERTIAL}</body>'
     text = mjcf(f'<replicate count="3" sep="-" euler="0.1 0.2 0.3" offset="0.1 0 0">{body}</replicate>')
     model = load(text).derive(native=False)
@@ -317,7 +337,7 @@ def test_copies_turn_by_multiples_of_the_angles_and_walk_on(load) -> None:
     assert_allclose(pose, se3.pose(R[2], place), atol=1e-14)
 
 
-def test_what_depends_on_the_inertia_at_the_start_is_lost(load) -> None:
+def test_settings_that_depend_on_the_initial_inertia_are_lost(load) -> None:
     text = mjcf(
         f'<body name="a"><joint name="j" springdamper="0.3 1"/>{INERTIAL}</body><body name="b"><freejoint name="f" align="true"/>{INERTIAL}</body>',
         '<tendon><fixed name="t" stiffness="1 2" damping="0.1"><joint joint="j"/></fixed></tendon>',

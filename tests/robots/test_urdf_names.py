@@ -98,7 +98,7 @@ def test_what_is_not_known_is_lost_by_name_and_line(load, case) -> None:
     parts, expected = MISSPELT[case]
     report = load(**parts).report
     assert [str(item).split("robot.urdf")[1] for item in report.losses] == [expected]
-    with pytest.raises(FileFormatError, match="strict=True, but 1 things cannot be represented"):
+    with pytest.raises(FileFormatError, match="strict=True, but 1"):
         load(**parts, strict=True)
 
 

@@ -39,7 +39,7 @@ def load_target(target: str, base: str = "fixed") -> System | Model:
 
 def load_robot(target: str, base: str) -> System:
     """The system of a robot file; what of the file is not represented is told in one line on the terminal."""
-    from heavytop.io.load_robot import load
+    from heavytop.io.robot_files import load
 
     system = load(target, base)
     if system.report.losses or system.report.changes:

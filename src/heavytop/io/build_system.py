@@ -8,12 +8,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from heavytop.errors import FileFormatError, HeavytopError, ModelError
-from heavytop.geometry import se3, so3
+from heavytop.geometry import se3
 from heavytop.io.build_elements import add_elements
 from heavytop.io.elements import JointPolynomial, PathForce, SharedForce
-from heavytop.io.given_inertia import inertia_of
 from heavytop.io.import_report import TransferReport
-from heavytop.io.renaming import frame_name, with_own_names
+from heavytop.io.renaming import frame_name, with_valid_names
 from heavytop.io.robot import (
     CONTINUOUS,
     FIXED,
@@ -25,6 +24,8 @@ from heavytop.io.robot import (
     SPHERICAL,
     Robot,
     RobotJoint,
+    RobotLink,
+    planar_axes,
 )
 from heavytop.system import (
     Coupled,
@@ -39,17 +40,17 @@ from heavytop.system import (
     System,
     Wrench,
 )
-from heavytop.system.description.inputs import unit_axis
+from heavytop.system.description.moments import Inertia
 from heavytop.system.description.names import WORLD
 from heavytop.system.joints import Joint
 
 
 class LoadedSystem(System):
-    """A system that was read from a file: it can be extended and derived like any other.
+    """A system read from a file: it can be extended and derived like any other.
 
     Attributes
     ----------
-    report : what of the file is represented and what is not, by name and line.
+    report : which parts of the file are represented and which are not, by name and line.
     input_limits : input name -> its least and largest value.
     limits : joint name -> bounds of position, speed and effort, as in every system. They are data: ``system.joint_stop`` or
         ``ht.simulate.limit_events`` enforce them.
@@ -61,29 +62,39 @@ class LoadedSystem(System):
         self.input_limits: dict[str, tuple[float, float]] = {}
 
 
+class GivenInertia(Inertia):
+    """An inertia that is used as given, except that the mass must not be negative.
+
+    The moments of many robot files break the triangle inequality, and other programs compute with them. The mass matrix of such a robot may
+    be indefinite.
+    """
+
+    @classmethod
+    def check_physical(cls, moments: np.ndarray, where: str) -> None:
+        """Raise a ModelError for a negative mass only."""
+        if moments[3, 3] < 0:
+            raise ModelError(f"{where}: the mass must not be negative, got {moments[3, 3]:g}.")
+
+
 def build_system(robot: Robot, base: str = "fixed") -> LoadedSystem:
-    """The system of a robot; ``base`` "fixed" or "free" says how links that no joint carries are joined to the world."""
+    """The system of a robot; ``base`` "fixed" or "free" joins links without a joint to the world."""
     if base not in ("fixed", "free"):
         raise ModelError(f"base must be 'fixed' or 'free', got {base!r}.")
-    check_tree(robot)
-    robot = with_own_names(robot)
+    _check_tree(robot)
+    robot = with_valid_names(robot)
     system = LoadedSystem(robot)
-    try:
+    with _located_errors(robot.file):
         _add_bodies(system, robot, base)
         sites = _add_frames(system, robot)
         _add_actuators(system, robot, sites)
         _add_closures(system, robot)
         add_elements(system, robot)
-    except HeavytopError as error:
-        if isinstance(error, FileFormatError):
-            raise
-        raise FileFormatError(f"{robot.file}: {error}") from error
     return system
 
 
 @contextmanager
-def _told_at(where: str) -> Iterator[None]:
-    """Errors with the place in the file."""
+def _located_errors(where: str) -> Iterator[None]:
+    """Turn errors of the system into FileFormatErrors with their place in the file."""
     try:
         yield
     except FileFormatError:
@@ -92,8 +103,8 @@ def _told_at(where: str) -> Iterator[None]:
         raise FileFormatError(f"{where}: {error}") from error
 
 
-def check_tree(robot: Robot) -> None:
-    """Raise a FileFormatError for parents that do not exist, links with two parents, and cycles."""
+def _check_tree(robot: Robot) -> None:
+    """Raise a FileFormatError for missing parents, links with two parents, and cycles."""
     for what in ("links", "frames", "joints", "actuators", "tendons", "closures", "relations"):
         count = len(getattr(robot, what))
         if count > MOST_LINKS:
@@ -112,52 +123,66 @@ def check_tree(robot: Robot) -> None:
                 "has one joint per link; close a loop with system.loop(...) after loading."
             )
         carrier[joint.child] = joint
-    settled: set[str] = set()
+    checked: set[str] = set()
     for name in robot.links:
-        path: list[str] = []
-        seen: set[str] = set()
-        while name in carrier and name not in settled:
-            if name in seen:
-                cycle = " -> ".join(reversed(path[path.index(name) :]))
-                raise FileFormatError(f"{carrier[name].where}: the joints form a cycle: {cycle} -> {path[-1]}.")
-            path.append(name)
-            seen.add(name)
+        path: dict[str, None] = {}
+        while name in carrier and name not in checked:
+            if name in path:
+                names = list(path)
+                cycle = " -> ".join(reversed(names[names.index(name) :]))
+                raise FileFormatError(f"{carrier[name].where}: the joints form a cycle: {cycle} -> {names[-1]}.")
+            path[name] = None
             name = carrier[name].parent
-        settled.update(path)
+        checked.update(path)
 
 
 def _add_bodies(system: LoadedSystem, robot: Robot, base: str) -> None:
     carried = {joint.child for joint in robot.joints.values()}
-    for link in robot.links.values():
-        if link.name == WORLD and base == "fixed":
+    for name, link in robot.links.items():
+        if name == WORLD and base == "fixed":
             continue
-        name = link.name
         if name == WORLD:
             raise FileFormatError(
                 f"{link.where}: the root link is 'world', which cannot move: load the file with base='fixed'."
             )
-        with _told_at(link.where):
-            system.body(name, inertia=inertia_of(link, robot.report))
+        with _located_errors(link.where):
+            system.body(name, inertia=_inertia(link, robot.report))
         if name not in carried:
             joint = Free() if base == "free" else Fixed()
-            label = name if name not in robot.joints else "root_joint"
-            system.connect(WORLD, name, joint, name=label)
+            system.connect(WORLD, name, joint, name=name if name not in robot.joints else "root_joint")
     for joint in robot.joints.values():
-        with _told_at(joint.where):
+        with _located_errors(joint.where):
             _add_joint(system, robot, joint)
     for link in robot.links.values():
         for visual in link.visuals:
             system.shape(link.name, visual.shape, visual.at, visual.color)
 
 
+def _inertia(link: RobotLink, report: TransferReport) -> Inertia | None:
+    """The inertia of a link, or None for a link without mass and moment; an impossible one is kept and reported."""
+    if link.mass is None or (link.mass == 0 and not np.any(link.moment)):
+        return None
+    try:
+        return Inertia(link.mass, link.com, link.moment)
+    except ModelError:
+        principal = np.array2string(np.linalg.eigvalsh(link.moment), precision=3)
+        note = (
+            f"no body has these moments (principal ones {principal}, each must be at most the sum of the other two and none negative); "
+            "used as given"
+        )
+        report.changed("inertia", link.name, link.where, note)
+        return GivenInertia(link.mass, link.com, link.moment)
+
+
 def _add_joint(system: LoadedSystem, robot: Robot, joint: RobotJoint) -> None:
     """Connect parent and child, through a frame between them where the child frame is not that of the joint."""
     at, after = joint.at, joint.after
-    if joint.kind == PLANAR:  # our plane is x-y: turn z to the axis and back
-        turn = se3.pose(_turn_z_to(joint.axis), np.zeros(3))
+    if joint.kind == PLANAR and joint.axis[2] != np.linalg.norm(
+        joint.axis
+    ):  # Planar moves in x-y: turn z to the axis and back
+        turn = se3.pose(_rotation_with_z(unit_axis(joint.axis, "planar joint")), np.zeros(3))
         at = at @ turn
         after = se3.inverse(turn) if after is None else se3.inverse(turn) @ after
-        after = None if np.allclose(after, np.eye(4), rtol=0, atol=0) else after
     child = joint.child
     if after is not None:
         moved = frame_name(f"{joint.name}.moved")
@@ -171,19 +196,10 @@ def _add_joint(system: LoadedSystem, robot: Robot, joint: RobotJoint) -> None:
         system.limits[joint.name] = joint.limits
 
 
-def _turn_z_to(axis: np.ndarray) -> np.ndarray:
-    """A rotation whose third column is the axis; the identity for z."""
-    z = unit_axis(axis, "planar joint")
-    if z[2] == 1.0:
-        return np.eye(3)
-    return so3.rotation_with_z(z, np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z))
-
-
 def _joint(joint: RobotJoint) -> Joint:
     if joint.mimic is not None:
-        source, ratio, offset = joint.mimic.source, joint.mimic.ratio, joint.mimic.offset
         inner = Prismatic(joint.axis) if joint.kind == PRISMATIC else Revolute(joint.axis)
-        return Coupled(inner, source, ratio, offset)
+        return Coupled(inner, joint.mimic.source, joint.mimic.ratio, joint.mimic.offset)
     if joint.kind in (REVOLUTE, CONTINUOUS):
         return Revolute(joint.axis)
     if joint.kind == PRISMATIC:
@@ -192,7 +208,7 @@ def _joint(joint: RobotJoint) -> Joint:
 
 
 def _add_frames(system: LoadedSystem, robot: Robot) -> dict[str, str]:
-    """Sites as frames: site -> name of the frame, another one where a body has that of the site."""
+    """Sites as frames: site -> name of the frame, another one where a body has the name of the site."""
     made: dict[str, str] = {}
     taken, names = {WORLD, *system.describe().graph.frames}, {frame.name for frame in robot.frames}
     for frame in robot.frames:
@@ -220,8 +236,7 @@ def _add_actuators(system: LoadedSystem, robot: Robot, sites: dict[str, str]) ->
         elif actuator.path:
             system.input(actuator.name, PathForce(actuator.path, actuator.gear))
         elif len(actuator.terms) == 1:
-            joint, index, gear = actuator.terms[0]
-            system.input(actuator.name, JointForce(joint, index, gear))
+            system.input(actuator.name, JointForce(*actuator.terms[0]))
         else:
             system.input(actuator.name, SharedForce(actuator.terms))
 

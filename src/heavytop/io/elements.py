@@ -1,4 +1,4 @@
-"""What robot files have and systems do not: actuators on several joints or tendons, bodies held against gravity, joints tied by polynomials."""
+"""Elements that only robot files have: actuators on several joints or tendons, gravity compensation, joints tied by polynomials."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop.errors import ModelError
+from heavytop.errors import FileFormatError
 from heavytop.io.robot import JointRelation
 from heavytop.io.tendon import PathPort
 from heavytop.system import PairElement, System
@@ -25,7 +25,6 @@ class SharedForce:
     terms: tuple[tuple[str, int, float], ...]
 
     def actions(self, kinematics: Kinematics) -> Sequence[JointAction]:
-        """What one unit of the input does."""
         return tuple(JointAction(joint, index, gear) for joint, index, gear in self.terms)
 
 
@@ -37,7 +36,6 @@ class PathForce:
     gear: float
 
     def actions(self, kinematics: Kinematics) -> Sequence[BodyWrench]:
-        """What one unit of the input does."""
         wrenches = PathPort(kinematics, self.path).wrenches()
         return tuple(BodyWrench(b, self.gear * wrench, a) for a, b, wrench in wrenches)
 
@@ -70,14 +68,14 @@ class JointPolynomial:
 
     @classmethod
     def of(cls, system: System, relation: JointRelation) -> JointPolynomial:
-        """The constraint that a relation of a file is in a system."""
+        """The constraint of a relation of a file."""
         places, start = {}, 0
         for edge in system.describe().joints:
             places[edge.label] = start
             start += edge.joint.coordinates.nq
         for joint in (relation.follower, relation.source):
             if joint is not None and joint not in places:
-                raise ModelError(f"{relation.where}: joint {joint!r} has no coordinate.")
+                raise FileFormatError(f"{relation.where}: joint {joint!r} has no coordinate.")
         source = None if relation.source is None else places[relation.source]
         return cls(relation.follower, relation.source, relation.coefficients, places[relation.follower], source)
 

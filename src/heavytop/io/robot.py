@@ -1,7 +1,7 @@
-"""A robot as its file describes it, whatever the format: links, joints, what acts in them, loops, frames, shapes.
+"""The neutral description of a robot, independent of the file format: links, joints, force elements, loops, frames, shapes.
 
-Readers fill it, :mod:`heavytop.io.build_system` makes a system of it, writers take it apart again. Names are those of the file; poses are
-(4, 4), units SI and radians.
+Readers fill it, :mod:`heavytop.io.build_system` turns it into a system, writers write it. Names are those of the file; poses are (4, 4), units
+SI and radians.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop.geometry import so3
 from heavytop.io.import_report import TransferReport
 from heavytop.system import JointLimits
 
@@ -30,7 +31,7 @@ class Visual:
 
 @dataclass(eq=False)
 class RobotLink:
-    """A rigid body: mass, centre of mass and moment about it in axes of the link, or None; its looks."""
+    """A rigid body: mass (or None), centre of mass and moment about it in axes of the link; its visual shapes."""
 
     name: str
     where: str
@@ -39,7 +40,7 @@ class RobotLink:
     moment: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
     visuals: list[Visual] = field(default_factory=list)
     gravity_compensation: float = 0.0
-    """Share of its weight that is held."""
+    """Share of its weight that is compensated."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class NamedFrame:
 
 @dataclass(frozen=True, eq=False)
 class Actuator:
-    """An input: forces in joints per unit, as (joint, index of the velocity, gear), a wrench (6,) in a named frame, or along a path."""
+    """An input: forces in joints per unit, as (joint, index of the velocity, gear), a wrench (6,) in a named frame, or a pull along a path."""
 
     name: str
     terms: tuple[tuple[str, int, float], ...]
@@ -100,7 +101,7 @@ class Actuator:
 
 @dataclass(frozen=True, eq=False)
 class ServoTerm:
-    """The part of a servo that depends on the state: constant - stiffness L - damping L' on a length L as that of a tendon."""
+    """The state-dependent part of a servo: constant - stiffness L - damping L' on a length L like that of a tendon."""
 
     stiffness: float
     damping: float
@@ -152,7 +153,7 @@ class Tendon:
 
 @dataclass(eq=False)
 class Robot:
-    """Everything a reader found."""
+    """The contents of a robot file."""
 
     name: str
     file: str
@@ -166,3 +167,11 @@ class Robot:
     relations: list[JointRelation] = field(default_factory=list)
     tendons: list[Tendon] = field(default_factory=list)
     servos: list[ServoTerm] = field(default_factory=list)
+
+
+def planar_axes(axis: np.ndarray) -> np.ndarray:
+    """Rotation (3, 3) from the axes of a planar joint, z normal to its plane, to those of its frame."""
+    z = axis / np.linalg.norm(axis)
+    if z[2] == 1:
+        return np.eye(3)
+    return so3.rotation_with_z(z, np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z))

@@ -952,13 +952,13 @@ class Model(Value, Shown):
 
         ``limits`` (joint name -> ``ht.JointLimits``) replaces those of the system. Parameters are written as their values.
         """
-        from heavytop.io.save_robot import save_urdf
+        from heavytop.io.robot_files import save_urdf
 
         return save_urdf(self.description, path, limits, strict)
 
     def to_mjcf(self, path: str | Path, limits: Any = None, strict: bool = False) -> Any:
         """Write the system as MJCF, as :meth:`to_urdf` does."""
-        from heavytop.io.save_robot import save_mjcf
+        from heavytop.io.robot_files import save_mjcf
 
         return save_mjcf(self.description, path, limits, strict)
 

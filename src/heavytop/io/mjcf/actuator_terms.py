@@ -1,4 +1,4 @@
-"""Actuators of MJCF in one form: <motor>, <position> and <velocity> are <general> with certain parameters, in defaults as well.
+"""Actuators of MJCF in one form: <motor>, <position> and <velocity> are <general> with certain parameters, also in defaults.
 
 force = (g0 + g1 l + g2 l') control + b0 + b1 l + b2 l'     with l = gear length of the transmission
 """
@@ -7,28 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from heavytop.io.xml_source import Element
+from heavytop.io.xml_elements import Element
 
-ACTUATORS = (
-    "motor",
-    "position",
-    "velocity",
-    "general",
-    "damper",
-    "cylinder",
-    "muscle",
-    "adhesion",
-    "intvelocity",
-    "dcmotor",
-    "plugin",
-)
-"""Tags of actuators; their defaults are kept together."""
+ACTUATORS = ("motor", "position", "velocity", "general", "damper")
+ACTUATORS += ("cylinder", "muscle", "adhesion", "intvelocity", "dcmotor", "plugin")  # not read
+"""Tags of actuators; they share their defaults."""
 MERGED = ("size", "gear", "gainprm", "biasprm", "dynprm")
-"""Attributes of which an element may give the first numbers only; the others are those of its class."""
+"""Attributes whose trailing numbers may be left to the class."""
 KIND = "kind"
-"""Attribute of our own: the tag of the default that the parameters come from."""
+"""Internal attribute: the tag from which the parameters come."""
 UNREAD = "unread"
-"""Attribute of our own: why an actuator cannot be an input."""
+"""Internal attribute: the reason why an actuator cannot be an input."""
 
 
 def merged(inherited: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -42,11 +31,10 @@ def merged(inherited: Mapping[str, str], own: Mapping[str, str]) -> dict[str, st
 
 
 def as_general(e: Element, classes: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Attributes of an actuator as those of <general>; ``classes`` are those of its class and of the classes around it, in this form."""
+    """Attributes of an actuator as those of <general>; ``classes`` are those of its class and of the enclosing classes, in this form."""
     inherited: Mapping[str, str] = classes[0] if classes else {}
-    alike = next(
-        (given for given in classes if given.get(KIND) in ("general", e.tag)), {}
-    )  # gains are those of its kind
+    # gains are inherited from actuators of the same kind
+    alike = next((given for given in classes if given.get(KIND) in ("general", e.tag)), {})
     own = {name: value for name, value in e.attributes.items() if name != "class"}
     result = merged(inherited, own) | {KIND: e.tag}
     if e.tag != "general":
@@ -65,7 +53,7 @@ def as_general(e: Element, classes: Sequence[Mapping[str, str]]) -> dict[str, st
         result |= {"gaintype": "fixed", "gainprm": f"{kv!r}", "biastype": "affine", "biasprm": f"0 0 {-kv!r}"}
         result["dyntype"] = "none"
     elif e.tag == "damper":
-        result[UNREAD] = "its input changes a damping"
+        result[UNREAD] = "its input is a damping coefficient"
     elif e.tag != "general":
         result[UNREAD] = f"actuators of the kind {e.tag!r} are not read"
     return result
@@ -76,4 +64,4 @@ def _at(attributes: Mapping[str, str], name: str, index: int, default: float) ->
     try:
         return float(values[index]) if index < len(values) else default
     except ValueError:
-        return default  # told where the default itself is read
+        return default  # an error where the default itself is read

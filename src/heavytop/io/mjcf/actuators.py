@@ -1,4 +1,4 @@
-"""Actuators of MJCF as inputs: gain times control, and the part that depends on the state as a spring and damper beside it."""
+"""Actuators of MJCF as inputs: gain times control, with the state-dependent part as a separate spring and damper."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from heavytop.io.mjcf.actuator_terms import ACTUATORS, UNREAD
-from heavytop.io.mjcf.document import CompilerSettings, Defaults
+from heavytop.io.mjcf.document import CompilerSettings, Defaults, name_of
+from heavytop.io.renaming import unused_name
 from heavytop.io.robot import FLOATING, SPHERICAL, Actuator, Robot, ServoTerm, Tendon
-from heavytop.io.xml_source import Element
+from heavytop.io.xml_elements import Element
 
 
 @dataclass(frozen=True)
@@ -23,32 +24,26 @@ class ActuatorLaw:
 
     @property
     def has_bias(self) -> bool:
-        """Whether a part of it does not depend on the control."""
+        """Whether the force has a part independent of the control."""
         return bool(self.b0 or self.b1 or self.b2)
 
 
 def read_actuators(
     section: Element, robot: Robot, defaults: Defaults, settings: CompilerSettings, zeros: dict[str, float]
 ) -> None:
-    """All actuators of a section, in order; ``zeros`` has the coordinates of the file at which ours are zero."""
-    named = {(e.get("name") or "").strip() for e in section.children}
+    """All actuators of a section, in order; ``zeros`` are the coordinates of the file where those of the system are zero."""
+    named = {name_of(e) for e in section.children}
     taken = {actuator.name for actuator in robot.actuators}
     for element in section.children:
         e = defaults.apply(element, None)
         target = e.get("joint") or e.get("jointinparent") or e.get("tendon") or e.get("site") or ""
-        name = (e.get("name") or "").strip()
-        if not name:
-            base = name = f"{e.tag}_{target}"
-            number = 1
-            while name in taken or name in named:
-                number += 1
-                name = f"{base}_{number}"
+        name = name_of(e) or unused_name(f"{e.tag}_{target}", (taken | named).__contains__)
         if name in taken:
             raise e.error(f"the actuator name {name!r} is taken.")
         taken.add(name)
         law, reason = _law(e)
         if "actuation" in settings.disabled or e.number("group", 0) in settings.silent_groups:
-            law, reason = None, "the file switches it off"
+            law, reason = None, "it is switched off in the file"
         if law is not None:
             reason = _transmit(e, name, law, robot, zeros)
         if reason:
@@ -58,15 +53,15 @@ def read_actuators(
 
 
 def _law(e: Element) -> tuple[ActuatorLaw | None, str]:
-    """The law of an actuator in the form of <general>, or the reason why there is none."""
+    """The law of an actuator in the form of <general>, or the reason why it has none."""
     if e.tag not in ACTUATORS:
         raise e.error("is not an actuator.")
     if e.get(UNREAD):
         return None, e.get(UNREAD) or ""
     if e.get("dyntype", "none") != "none":
-        return None, "it has a state of its own"
+        return None, "it has its own state"
     if e.number("dampratio", 0.0):
-        return None, "its damping ratio depends on the inertia at the start"
+        return None, "its damping ratio depends on the inertia at the initial configuration"
     gain, bias = e.numbers("gainprm", None, (1.0,)), e.numbers("biasprm", None, (0.0,))
     if e.get("gaintype", "fixed") not in ("fixed", "affine") or (e.get("gaintype") == "affine" and np.any(gain[1:3])):
         return None, "its gain depends on the state"
@@ -77,13 +72,13 @@ def _law(e: Element) -> tuple[ActuatorLaw | None, str]:
         return None, f"its bias is {e.get('biastype')!r}"
     b0, b1, b2 = (*bias[:3].tolist(), 0.0, 0.0, 0.0)[:3]
     if b2 > 0:
-        known = "its damping ratio depends on the inertia at the start"
+        known = "its damping ratio depends on the inertia at the initial configuration"
         return None, known if g == -b1 else "its bias pushes along the velocity"
     return ActuatorLaw(g, b0, b1, b2), ""
 
 
 def _transmit(e: Element, name: str, law: ActuatorLaw, robot: Robot, zeros: dict[str, float]) -> str:
-    """Add the input; the reason why not, or an empty text."""
+    """Add the input; return the reason if it cannot be represented, otherwise an empty text."""
     gear = np.zeros(6)
     given = e.numbers("gear", None, (1.0,))[:6]
     gear[: len(given)] = given
@@ -94,7 +89,7 @@ def _transmit(e: Element, name: str, law: ActuatorLaw, robot: Robot, zeros: dict
         if joint is None:
             raise e.error(f"names the joint {joint_name!r}, which does not exist.")
         if joint.kind == FLOATING or (joint.kind == SPHERICAL and not e.get("joint")):
-            return "its force is fixed in other axes than those of the joint"
+            return "its force is fixed in axes other than those of the joint"
         if joint.kind == SPHERICAL and law.has_bias:
             return "the bias of a servo in a ball joint is not read"
         terms = tuple((joint_name, k, law.gain * float(gear[k])) for k in range(3 if joint.kind == SPHERICAL else 1))
@@ -104,8 +99,7 @@ def _transmit(e: Element, name: str, law: ActuatorLaw, robot: Robot, zeros: dict
     if e.get("tendon"):
         tendon = next((t for t in robot.tendons if t.name == e.get("tendon")), None)
         if tendon is None:
-            known = any(item.what == "tendon" and item.name == e.get("tendon") for item in robot.report.losses)
-            if known:
+            if any(item.what == "tendon" and item.name == e.get("tendon") for item in robot.report.losses):
                 return "its tendon is not represented"
             raise e.error(f"names the tendon {e.get('tendon')!r}, which does not exist.")
         robot.actuators.append(_on_tendon(made, tendon, law.gain * gear[0]))
@@ -129,7 +123,7 @@ def _on_tendon(made: Actuator, tendon: Tendon, gear: float) -> Actuator:
 
 
 def _limits(e: Element, name: str, law: ActuatorLaw, robot: Robot) -> tuple[float, float] | None:
-    """Bounds of the input: of the control, and of the force where the control alone makes it."""
+    """Bounds of the input: of the control, and of the force if the control alone determines it."""
     low, high = -np.inf, np.inf
     if e.get("ctrlrange") is not None and e.get("ctrllimited", "auto") != "false":
         low, high = e.numbers("ctrlrange", 2).tolist()
@@ -144,7 +138,7 @@ def _limits(e: Element, name: str, law: ActuatorLaw, robot: Robot) -> tuple[floa
 
 
 def _bias(law: ActuatorLaw, gear: float, shift: float, robot: Robot, e: Element, **on) -> None:
-    """gear (b0 + b1 l + b2 l') with l = gear (L + shift): a constant force, a stiffness and a damping on our length L."""
+    """gear (b0 + b1 l + b2 l') with l = gear (L + shift): a constant force, a stiffness and a damping on the length L of the system."""
     if law.has_bias:
         constant = float(gear * (law.b0 + law.b1 * gear * shift))
         stiffness, damping = float(-law.b1 * gear * gear), float(-law.b2 * gear * gear)

@@ -1,23 +1,29 @@
-"""An MJCF file as a whole: includes put in place, compiler settings, defaults and classes."""
+"""The document of an MJCF file: includes, compiler settings, defaults and classes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from heavytop.errors import FileFormatError
 from heavytop.geometry import quaternion, se3, so3
 from heavytop.io.asset_paths import find_file
 from heavytop.io.mjcf.actuator_terms import ACTUATORS, as_general, merged
-from heavytop.io.xml_source import Element, read_xml
+from heavytop.io.xml_elements import Element, read_xml
 
 MOST_INCLUDES = 100
+ORIENTATIONS = {"quat": 4, "axisangle": 4, "xyaxes": 6, "zaxis": 3, "euler": 3}
+"""Attributes that specify an orientation, with their number of values; an element has one of them."""
 
 
-def with_includes(root: Element, path: Path) -> None:
-    """Replace each <include file=...> by the children of the root of that file; each file may be included once."""
+def name_of(e: Element) -> str:
+    """The name of an element; empty if it has none."""
+    return (e.get("name") or "").strip()
+
+
+def expand_includes(root: Element, path: Path) -> None:
+    """Replace each <include file=...> by the children of the root of that file; a file may be included once."""
     seen = {path.resolve()}
 
     def expand(element: Element, folder_of: Path) -> None:
@@ -44,7 +50,7 @@ def with_includes(root: Element, path: Path) -> None:
 
 @dataclass(eq=False)
 class CompilerSettings:
-    """What <compiler> and <option> say."""
+    """Settings of <compiler> and <option>."""
 
     degrees: bool = True
     eulerseq: str = "xyz"
@@ -60,11 +66,11 @@ class CompilerSettings:
     balanced: bool = False
     """Whether moments that break the triangle inequality are replaced by their mean."""
     disabled: set[str] = field(default_factory=set)
-    """What flags switch off: "spring", "damper", "actuation", "equality"."""
+    """Features switched off by flags: "spring", "damper", "actuation", "equality"."""
     silent_groups: set[int] = field(default_factory=set)
     """Groups of actuators that are switched off."""
     notes: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Losses: what, name, where, why."""
+    """Losses: kind, name, place, reason."""
 
     @classmethod
     def of(cls, root: Element) -> CompilerSettings:
@@ -81,7 +87,7 @@ class CompilerSettings:
         self.eulerseq = e.get("eulerseq", self.eulerseq) or self.eulerseq
         if len(self.eulerseq) != 3 or any(letter not in "xyzXYZ" for letter in self.eulerseq):
             raise e.error(f"eulerseq must be three letters of xyzXYZ, got {self.eulerseq!r}.")
-        self.autolimits = e.get("autolimits", "true" if self.autolimits else "false") == "true"
+        self.autolimits = _is_set(e, "autolimits", self.autolimits)
         self.inertia_from_geoms = e.get("inertiafromgeom", self.inertia_from_geoms) or "auto"
         if self.inertia_from_geoms not in ("true", "false", "auto"):
             raise e.error(f"inertiafromgeom must be true, false or auto, got {self.inertia_from_geoms!r}.")
@@ -91,12 +97,12 @@ class CompilerSettings:
         self.bound_inertia = e.number("boundinertia", self.bound_inertia)
         total = e.number("settotalmass", -1.0)
         self.total_mass = total if total > 0 else self.total_mass
-        self.strips_paths = e.get("strippath", "true" if self.strips_paths else "false") == "true"
+        self.strips_paths = _is_set(e, "strippath", self.strips_paths)
         self.mesh_folder = e.get("meshdir") or e.get("assetdir") or self.mesh_folder
         if e.get("coordinate", "local") != "local":
-            raise e.error("coordinate must be 'local'; MuJoCo has dropped global coordinates, too.")
-        self.balanced = e.get("balanceinertia", "true" if self.balanced else "false") == "true"
-        if e.get("alignfree", "false") == "true":
+            raise e.error("coordinate must be 'local'; MuJoCo has dropped global coordinates as well.")
+        self.balanced = _is_set(e, "balanceinertia", self.balanced)
+        if _is_set(e, "alignfree", False):
             self.notes.append(("compiler setting", "alignfree", e.where, "not read"))
 
     def _option(self, e: Element) -> None:
@@ -121,37 +127,29 @@ class CompilerSettings:
 
     def rotation(self, e: Element) -> np.ndarray:
         """The orientation of an element: quat, axisangle, xyaxes, zaxis or euler; the identity if none."""
-        given = [name for name in TURNS if e.get(name) is not None]
-        if len(given) > 1:
-            raise e.error(f"gives its orientation twice, by {' and '.join(given)}.")
-        if not given:
+        kinds = [name for name in ORIENTATIONS if e.get(name) is not None]
+        if not kinds:
             return np.eye(3)
-        return getattr(self, f"_{given[0]}")(e)
-
-    def _quat(self, e: Element) -> np.ndarray:
-        quat = e.numbers("quat", 4)
-        if not np.linalg.norm(quat) > 0:
-            raise e.error("quat must not be zero.")
-        return quaternion.rotation_from_quaternion(quaternion.normalize(quat))
-
-    def _axisangle(self, e: Element) -> np.ndarray:
-        x, y, z, angle = e.numbers("axisangle", 4)
-        return so3.rotation_about(_unit(e, np.array([x, y, z]), "axisangle"), self.angle(angle))
-
-    def _xyaxes(self, e: Element) -> np.ndarray:
-        given = e.numbers("xyaxes", 6)
-        x = _unit(e, given[:3], "xyaxes")
-        y = _unit(e, given[3:] - (given[3:] @ x) * x, "xyaxes")
-        return np.stack([x, y, np.cross(x, y)], axis=-1)
-
-    def _zaxis(self, e: Element) -> np.ndarray:
-        return smallest_turn(_unit(e, e.numbers("zaxis", 3), "zaxis"))
-
-    def _euler(self, e: Element) -> np.ndarray:
-        return self.euler_rotation(e.numbers("euler", 3))
+        if len(kinds) > 1:
+            raise e.error(f"has two orientations, {' and '.join(kinds)}.")
+        (kind,) = kinds
+        given = e.numbers(kind, ORIENTATIONS[kind])
+        if kind == "quat":
+            if not np.linalg.norm(given) > 0:
+                raise e.error("quat must not be zero.")
+            return quaternion.rotation_from_quaternion(quaternion.normalize(given))
+        if kind == "euler":
+            return self.euler_rotation(given)
+        first = _unit(e, given[:3], kind)
+        if kind == "zaxis":
+            return smallest_turn(first)
+        if kind == "axisangle":
+            return so3.rotation_about(first, self.angle(given[3]))
+        second = _unit(e, given[3:] - (given[3:] @ first) * first, kind)
+        return np.stack([first, second, np.cross(first, second)], axis=-1)
 
     def euler_rotation(self, angles: np.ndarray) -> np.ndarray:
-        """The rotation of three angles of the file; small letters: axes of the turned frame, capital letters: axes of the parent."""
+        """The rotation of three angles; lower-case letters: axes of the turned frame, capital letters: axes of the parent."""
         R = np.eye(3)
         for letter, angle in zip(self.eulerseq, angles, strict=True):
             turn = so3.rotation_about(letter.lower(), self.angle(angle))
@@ -163,6 +161,10 @@ class CompilerSettings:
         return se3.pose(self.rotation(e), e.numbers("pos", 3, (0.0, 0.0, 0.0)))
 
 
+def _is_set(e: Element, name: str, default: bool) -> bool:
+    return e.get(name) == "true" if e.get(name) is not None else default
+
+
 def _unit(e: Element, vector: np.ndarray, name: str) -> np.ndarray:
     norm = np.linalg.norm(vector)
     if not norm > 1e-14:
@@ -171,7 +173,7 @@ def _unit(e: Element, vector: np.ndarray, name: str) -> np.ndarray:
 
 
 def smallest_turn(z: np.ndarray) -> np.ndarray:
-    """The rotation by the least angle that takes the z axis to the unit vector ``z``."""
+    """The rotation by the least angle from the z axis to the unit vector ``z``."""
     axis = np.cross([0.0, 0.0, 1.0], z)
     sine = float(np.linalg.norm(axis))
     if sine < 1e-14:
@@ -180,12 +182,12 @@ def smallest_turn(z: np.ndarray) -> np.ndarray:
 
 
 class Defaults:
-    """Default attributes by class and tag; an inner class begins with those of the outer one."""
+    """Default attributes by class and tag; an inner class inherits those of the outer one."""
 
     def __init__(self, root: Element) -> None:
         self.classes: dict[str, dict[str, dict[str, str]]] = {"main": {}}
         self.outer: dict[str, str] = {}
-        """Class -> the class around it."""
+        """Class -> the enclosing class."""
         for element in root.all("default"):
             self._read(element, None)
 
@@ -210,7 +212,7 @@ class Defaults:
                 self._read(child, name)
 
     def apply(self, element: Element, childclass: str | None) -> Element:
-        """The element with the attributes of its class that it does not give itself."""
+        """The element with the defaults of its class."""
         name = element.get("class") or childclass or "main"
         if name not in self.classes:
             raise element.error(f"the class {name!r} is not defined; defined are {', '.join(self.classes)}.")
@@ -218,7 +220,7 @@ class Defaults:
             attributes = self._actuator(element, name)
         else:
             attributes = _over(self.classes[name].get(element.tag, {}), element.attributes)
-        return Element(element.tag, attributes, element.file, element.line, element.children, element.texts)
+        return replace(element, attributes=attributes)
 
     def _actuator(self, element: Element, name: str) -> dict[str, str]:
         around, seen = [self.classes[name].get("general", {})], {name}
@@ -229,18 +231,8 @@ class Defaults:
         return as_general(element, around)
 
 
-TURNS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
-"""Attributes that give an orientation; an element has one of them."""
-
-
 def _over(inherited: dict[str, str], own: dict[str, str]) -> dict[str, str]:
     """Attributes of an element over those of its class; one orientation replaces another."""
-    if any(key in own for key in TURNS):
-        inherited = {key: value for key, value in inherited.items() if key not in TURNS}
+    if any(key in own for key in ORIENTATIONS):
+        inherited = {key: value for key, value in inherited.items() if key not in ORIENTATIONS}
     return merged(inherited, own)
-
-
-def check_root(root: Element) -> None:
-    """Raise a FileFormatError for a file that is no MJCF."""
-    if root.tag != "mujoco":
-        raise FileFormatError(f"{root.where}: an MJCF file begins with <mujoco>, got <{root.tag}>.")

@@ -1,4 +1,4 @@
-"""Geoms of MJCF: shapes that give bodies their looks and, where wanted, their inertia."""
+"""Geoms of MJCF: shapes of bodies, which may define their inertia."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from heavytop.io.asset_paths import find_file
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, smallest_turn
 from heavytop.io.robot import Visual
-from heavytop.io.xml_source import Element
+from heavytop.io.xml_elements import Element
 from heavytop.system.description.moments import Inertia
 from heavytop.system.description.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
 
+Color = tuple[float, float, float, float]
+Shape = Box | Capsule | Cylinder | Ellipsoid | Mesh | Sphere
 DENSITY = 1000.0
 SHAPES_WITHOUT_MASS = ("plane", "hfield", "sdf")
 
@@ -30,11 +32,11 @@ class Assets:
     settings: CompilerSettings
     defaults: Defaults
     report: TransferReport
-    meshes: dict[str, tuple[Element, Mesh | None, np.ndarray]] = field(default_factory=dict)
-    colors: dict[str, tuple[float, float, float, float]] = field(default_factory=dict)
+    meshes: dict[str, tuple[Mesh | None, np.ndarray]] = field(default_factory=dict)
+    colors: dict[str, Color] = field(default_factory=dict)
 
     def read(self, asset: Element) -> None:
-        """Note the meshes and materials of an <asset>."""
+        """Read the meshes and materials of an <asset>."""
         for element in asset.children:
             if element.tag == "mesh":
                 self._mesh(self.defaults.apply(element, None))
@@ -62,31 +64,59 @@ class Assets:
             else:
                 x, y, z = scale.tolist()
                 mesh = Mesh(str(found), (x, y, z))
-        self.meshes[name] = (e, mesh, shift)
+        self.meshes[name] = (mesh, shift)
 
 
-def _color(e: Element) -> tuple[float, float, float, float]:
+def _color(e: Element) -> Color:
     red, green, blue, opacity = np.clip(e.numbers("rgba", 4, (1, 1, 1, 1)), 0, 1).tolist()
     return red, green, blue, opacity
 
 
 @dataclass(frozen=True, eq=False)
 class Geom:
-    """A shape on a body with its inertia in the body frame, or None where it has none."""
+    """A shape at a pose in the frame of its body; ``shape`` is None for a mesh that is not read."""
 
-    visual: Visual | None
-    inertia: Inertia | None
-    unknown: str = ""
-    """Why its inertia is not known; empty if it is."""
+    element: Element
+    shape: Shape | None
+    pose: np.ndarray
+
+    def visuals(self, colors: Mapping[str, Color]) -> list[Visual]:
+        """Its look, if there is one."""
+        e = self.element
+        color = _color(e) if e.get("rgba") else colors.get(e.get("material") or "")
+        return [] if self.shape is None else [Visual(self.shape, self.pose, color)]
+
+    @property
+    def is_weightless(self) -> bool:
+        """Whether its mass is zero."""
+        e = self.element
+        return e.number("mass") == 0 if e.get("mass") is not None else e.number("density", DENSITY) == 0
+
+    def inertia(self, groups: tuple[float, float]) -> Inertia | None:
+        """Its inertia in the body frame, by mass if given, else by density; None for a weightless geom or one of another group."""
+        e = self.element
+        mass, density = e.number("mass") if e.get("mass") is not None else None, e.number("density", DENSITY)
+        if (mass or 0) < 0 or density < 0:
+            raise e.error("mass and density must not be negative.")
+        if self.shape is None or self.is_weightless or not groups[0] <= e.number("group", 0) <= groups[1]:
+            return None
+        if e.get("shellinertia", "false") == "true":
+            raise e.error("shellinertia is not read: give the body an <inertial>.")
+        try:
+            volume, center, moment = self.shape.unit_moments()
+        except HeavytopError as error:
+            raise e.error(str(error)) from None
+        filled = density if mass is None else mass / volume
+        return Inertia(filled * volume, center, filled * moment).shifted(self.pose)
 
 
-def read_geom(e: Element, at: np.ndarray, assets: Assets) -> Geom:
-    """The geom of an element whose defaults are applied; ``at`` is the frame around it in the frame of the body."""
+def read_geom(e: Element, at: np.ndarray, assets: Assets) -> Geom | None:
+    """The geom of an element with applied defaults, None for one without a shape; ``at`` is the enclosing frame in the frame of the body."""
     kind = e.get("type") or "sphere"
     if kind in SHAPES_WITHOUT_MASS:
         if kind != "plane":
             assets.report.lost("geom", e.get("name") or "", e.where, f"there is no shape {kind}")
-        return Geom(None, None)
+        return None
     if e.get("mesh") and kind != "mesh":
         raise e.error(f"a {kind} that is fitted to a mesh is not read: give its size, or type='mesh'.")
     try:
@@ -95,53 +125,16 @@ def read_geom(e: Element, at: np.ndarray, assets: Assets) -> Geom:
         raise
     except HeavytopError as error:
         raise e.error(str(error)) from None
-    if shape is None:
-        weightless = (e.get("mass") is not None and e.number("mass") == 0) or e.number("density", DENSITY) == 0
-        name = e.get("mesh") or ""
-        return Geom(None, None, "" if weightless else f"{e.where}: the mesh {name!r} of a geom is not read")
-    pose = at @ pose
-    visual = Visual(shape, pose, _paint(e, assets.colors))
-    low, high = assets.settings.groups
-    if not low <= e.number("group", 0) <= high:
-        return Geom(visual, None)
-    return Geom(visual, _inertia(e, shape, pose))
+    return Geom(e, shape, at @ pose)
 
 
-def _paint(
-    e: Element, colors: Mapping[str, tuple[float, float, float, float]]
-) -> tuple[float, float, float, float] | None:
-    return _color(e) if e.get("rgba") else colors.get(e.get("material") or "")
-
-
-def _inertia(
-    e: Element, shape: Box | Capsule | Cylinder | Ellipsoid | Mesh | Sphere, pose: np.ndarray
-) -> Inertia | None:
-    """By mass if given, else by density; None for a weightless geom."""
-    mass = e.number("mass") if e.get("mass") is not None else None
-    density = e.number("density", DENSITY)
-    if (mass or 0) < 0 or density < 0:
-        raise e.error("mass and density must not be negative.")
-    if mass == 0 or (mass is None and density == 0):
-        return None
-    if e.get("shellinertia", "false") == "true":
-        raise e.error("shellinertia is not read: give the body an <inertial>.")
-    try:
-        volume, center, moment = shape.unit_moments()
-    except HeavytopError as error:
-        raise e.error(str(error)) from None
-    filled = density if mass is None else mass / volume
-    return Inertia(filled * volume, center, filled * moment).shifted(pose)
-
-
-def _shape(
-    e: Element, kind: str, assets: Assets
-) -> tuple[Box | Capsule | Cylinder | Ellipsoid | Mesh | Sphere | None, np.ndarray]:
+def _shape(e: Element, kind: str, assets: Assets) -> tuple[Shape | None, np.ndarray]:
     pose = assets.settings.pose(e)
     if kind == "mesh":
         name = e.get("mesh") or ""
         if name not in assets.meshes:
             raise e.error(f"names the mesh {name!r}, which is not an asset.")
-        _, mesh, shift = assets.meshes[name]
+        mesh, shift = assets.meshes[name]
         return mesh, pose @ shift
     size = e.numbers("size", None, ())
     length = None
@@ -155,20 +148,15 @@ def _shape(
     needed = {"sphere": 1, "capsule": 2, "cylinder": 2, "ellipsoid": 3, "box": 3}
     if kind not in needed:
         raise e.error(f"unknown type of geom {kind!r}.")
-    if length is not None:  # two sizes across, or one radius
-        across = size[:2] if kind in ("box", "ellipsoid") and len(size) > 1 else np.repeat(size[:1], 2)
-        size = (
-            np.concatenate([across, [length / 2]])
-            if kind in ("box", "ellipsoid")
-            else np.array([*size[:1], length / 2])
-        )
+    if length is not None:  # MuJoCo uses the first size for both directions across
+        size = np.append(np.repeat(size[:1], needed[kind] - 1), length / 2)
     if len(size) < needed[kind]:
         raise e.error(f"a {kind} needs {needed[kind]} sizes, got {size.tolist()}.")
+    a, b, c = (*size.tolist(), 0.0, 0.0)[:3]
     if kind == "sphere":
-        return Sphere(float(size[0])), pose
+        return Sphere(a), pose
     if kind == "capsule":
-        return Capsule(float(size[0]), 2 * float(size[1])), pose
+        return Capsule(a, 2 * b), pose
     if kind == "cylinder":
-        return Cylinder(float(size[0]), 2 * float(size[1])), pose
-    a, b, c = size[:3].tolist()
+        return Cylinder(a, 2 * b), pose
     return (Ellipsoid((a, b, c)) if kind == "ellipsoid" else Box((2 * a, 2 * b, 2 * c))), pose

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from heavytop.geometry import quaternion, se3
+from heavytop.geometry import quaternion, se3, so3
 from heavytop.io.import_report import TransferReport
-from heavytop.io.kinematics import link_poses
 from heavytop.io.mjcf.actuators import read_actuators
 from heavytop.io.mjcf.bodies import BodyReader, scale_to_total_mass
-from heavytop.io.mjcf.document import CompilerSettings, Defaults, check_root, with_includes
+from heavytop.io.mjcf.document import CompilerSettings, Defaults, expand_includes, name_of
 from heavytop.io.mjcf.geoms import Assets
 from heavytop.io.mjcf.replicate import expand_replicas
-from heavytop.io.robot import Closure, JointRelation, Robot, Tendon
-from heavytop.io.xml_source import Element
+from heavytop.io.robot import CONTINUOUS, PRISMATIC, REVOLUTE, Closure, JointRelation, Robot, Tendon
+from heavytop.io.xml_elements import Element
 from heavytop.system.description.names import WORLD
 
 READ = ("compiler", "option", "default", "asset", "worldbody", "tendon", "equality", "actuator")
@@ -27,17 +27,16 @@ NOT_READ = {
     "keyframe": "stored states are not read",
     "deformable": "flexible bodies are not read",
     "extension": "plugins are not read",
-    "custom": "data of users",
-    "visual": "looks only",
-    "statistic": "looks only",
-    "size": "memory of the program",
+    "custom": "user data",
+    "visual": "visual only",
+    "statistic": "visual only",
+    "size": "memory settings",
 }
 
 
 def robot_of(root: Element, path: Path) -> Robot:
     """The robot of a parsed MJCF file."""
-    check_root(root)
-    with_includes(root, path)
+    expand_includes(root, path)
     report = TransferReport()
     settings, defaults = CompilerSettings.of(root), Defaults(root)
     robot = Robot(root.get("model") or path.stem, str(path), report, settings.gravity)
@@ -69,7 +68,7 @@ def robot_of(root: Element, path: Path) -> Robot:
 
 
 def _switch_off(robot: Robot, disabled: set[str]) -> None:
-    """Springs and dampers that a flag of the file switches off."""
+    """Remove springs and dampers that a flag of the file switches off."""
     for flag, name in (("spring", "stiffness"), ("damper", "damping")):
         if flag in disabled:
             for joint in robot.joints.values():
@@ -78,7 +77,7 @@ def _switch_off(robot: Robot, disabled: set[str]) -> None:
 
 
 def _report_geoms(root: Element, robot: Robot) -> None:
-    """Contacts of geoms are lost: one line for all."""
+    """Report the lost contacts of geoms in one entry."""
     geoms = [e for world in root.all("worldbody") for e in world.walk() if e.tag == "geom"]
     if geoms:
         robot.report.lost("contact geometry", f"{len(geoms)} geoms", geoms[0].where, "there are no contacts")
@@ -89,15 +88,13 @@ def _report_geoms(root: Element, robot: Robot) -> None:
 
 def _read_tendons(section: Element, robot: Robot, defaults: Defaults, zeros: dict[str, float]) -> None:
     for element in section.children:
-        e = Element("tendon", element.attributes, element.file, element.line, element.children)
-        e = defaults.apply(e, None)
-        name = (e.get("name") or "").strip() or f"tendon{len(robot.tendons) + 1}"
+        e = defaults.apply(replace(element, tag="tendon"), None)
+        name = name_of(e) or f"tendon{len(robot.tendons) + 1}"
         if element.tag == "fixed":
             terms = tuple((j.string("joint"), j.number("coef", 1.0)) for j in element.all("joint"))
             for joint, _ in terms:
-                if joint not in robot.joints:
-                    raise e.error(f"names the joint {joint!r}, which does not exist.")
-            # lengths are sums of the file's coordinates: ours are shifted by ref
+                _check_exists(e, "joint", joint, robot.joints)
+            # lengths are sums of the file's coordinates; those of the system are shifted by ref
             shift = sum(c * zeros.get(joint, 0.0) for joint, c in terms)
             length = sum(c * robot.joints[joint].rest for joint, c in terms)
             tendon = _tendon(e, name, length, shift, terms=terms)
@@ -106,8 +103,10 @@ def _read_tendons(section: Element, robot: Robot, defaults: Defaults, zeros: dic
                 robot.report.lost("tendon", name, e.where, "it wraps around geoms or pulleys")
                 continue
             path = _path(element, robot)
-            rests = {joint.name: joint.rest for joint in robot.joints.values()}
-            tendon = _tendon(e, name, _length(path, link_poses(robot, rests)), 0.0, path=path)
+            poses = _link_poses(robot, {joint.name: joint.rest for joint in robot.joints.values()})
+            points = [se3.transform(poses[link], point) for link, point in path]
+            length = float(sum(np.linalg.norm(b - a) for a, b in pairwise(points)))
+            tendon = _tendon(e, name, length, 0.0, path=path)
         else:
             robot.report.lost("tendon", name, e.where, f"tendons of the kind {element.tag!r} are not read")
             continue
@@ -127,7 +126,7 @@ def _read_tendons(section: Element, robot: Robot, defaults: Defaults, zeros: dic
 
 
 def _tendon(e: Element, name: str, rest_length: float, shift: float, **kind) -> Tendon:
-    """Spring length -1 stands for the length where the springs of the joints are relaxed."""
+    """A tendon; the spring length -1 stands for the length where the springs of the joints are relaxed."""
     given = e.numbers("springlength", None, (-1.0,))
     if len(given) not in (1, 2):
         raise e.error(f"springlength must hold one or two numbers, got {len(given)}.")
@@ -147,28 +146,48 @@ def _path(element: Element, robot: Robot) -> tuple[tuple[str, np.ndarray], ...]:
     path = []
     for child in element.all("site"):
         name = child.string("site")
-        if name not in sites:
-            raise child.error(f"names the site {name!r}, which does not exist.")
+        _check_exists(child, "site", name, sites)
         path.append((sites[name].link, se3.position(sites[name].at)))
     if len(path) < 2:
         raise element.error("a spatial tendon needs two sites.")
     return tuple(path)
 
 
-def _length(path: tuple[tuple[str, np.ndarray], ...], poses: dict[str, np.ndarray]) -> float:
-    points = [se3.transform(poses[link], point) for link, point in path]
-    return float(sum(np.linalg.norm(b - a) for a, b in pairwise(points)))
+def _link_poses(robot: Robot, q: Mapping[str, float]) -> dict[str, np.ndarray]:
+    """Pose (4, 4) of each link in the world; one-axis joints at ``q`` (default 0), all others at rest."""
+    carrier = {joint.child: joint for joint in robot.joints.values()}
+    poses: dict[str, np.ndarray] = {WORLD: np.eye(4)}
+    for name in robot.links:
+        chain = []
+        while name not in poses and name in carrier:
+            chain.append(carrier[name])
+            name = carrier[name].parent
+        poses.setdefault(name, np.eye(4))
+        for joint in reversed(chain):
+            x, moved = q.get(joint.name, 0.0), np.eye(4)
+            axis = joint.axis / np.linalg.norm(joint.axis)
+            if joint.kind in (REVOLUTE, CONTINUOUS):
+                moved = se3.pose(so3.exp(x * axis), np.zeros(3))
+            elif joint.kind == PRISMATIC:
+                moved = se3.pose(np.eye(3), x * axis)
+            pose = poses[joint.parent] @ joint.at @ moved
+            poses[joint.child] = pose if joint.after is None else pose @ joint.after
+    return poses
+
+
+def _check_exists(e: Element, what: str, name: str, known: Container[str]) -> None:
+    if name not in known:
+        raise e.error(f"names the {what} {name!r}, which does not exist.")
 
 
 # --- equality constraints -----------------------------------------------------------------------------------------------------
 
 
 def _read_equalities(section: Element, robot: Robot, defaults: Defaults, settings: CompilerSettings) -> None:
-    poses = link_poses(robot)
+    poses = _link_poses(robot, {})
     for k, element in enumerate(section.children):
-        e = Element("equality", element.attributes, element.file, element.line)
-        e = defaults.apply(e, None)
-        name = (e.get("name") or "").strip() or f"{element.tag}{k + 1}"
+        e = defaults.apply(replace(element, tag="equality"), None)
+        name = name_of(e) or f"{element.tag}{k + 1}"
         if e.get("active", "true") == "false" or "equality" in settings.disabled:
             robot.report.lost("equality", name, e.where, "it is not active")
         elif element.tag in ("connect", "weld"):
@@ -183,15 +202,14 @@ def _read_equalities(section: Element, robot: Robot, defaults: Defaults, setting
 
 def _closure(e: Element, kind: str, name: str, robot: Robot, poses: dict[str, np.ndarray]) -> Closure:
     if e.get("site1") is not None:
-        frames = {frame.name: frame for frame in robot.frames}
-        first, second = (frames.get(e.string(key)) for key in ("site1", "site2"))
-        if first is None or second is None:
-            raise e.error("names a site that does not exist.")
+        frames, names = {frame.name: frame for frame in robot.frames}, (e.string("site1"), e.string("site2"))
+        for site in names:
+            _check_exists(e, "site", site, frames)
+        first, second = (frames[site] for site in names)
         return Closure(name, kind, first.link, second.link, first.at, second.at, e.where)
     a, b = e.string("body1"), e.get("body2") or WORLD
     for body in (a, b):
-        if body not in robot.links:
-            raise e.error(f"names the body {body!r}, which does not exist.")
+        _check_exists(e, "body", body, robot.links)
     relative = se3.inverse(poses[b]) @ poses[a]
     if kind == "connect":
         anchor = se3.pose(np.eye(3), e.numbers("anchor", 3))
@@ -204,10 +222,9 @@ def _closure(e: Element, kind: str, name: str, robot: Robot, poses: dict[str, np
 
 
 def _relation(e: Element, name: str, robot: Robot) -> JointRelation:
-    """q1 - q1_ref = polynomial(q2 - q2_ref): our coordinates are zero at the reference."""
+    """q1 - q1_ref = polynomial(q2 - q2_ref): the coordinates of the system are zero at the reference."""
     follower, source = e.string("joint1"), e.get("joint2")
-    for joint in (follower, source):
-        if joint is not None and joint not in robot.joints:
-            raise e.error(f"names the joint {joint!r}, which does not exist.")
+    for joint in (follower, source or follower):
+        _check_exists(e, "joint", joint, robot.joints)
     coefficients = e.numbers("polycoef", None, (0.0, 1.0, 0.0, 0.0, 0.0)).tolist()
     return JointRelation(name, follower, source, tuple(coefficients), e.where)

@@ -1,25 +1,27 @@
-"""<replicate>: copies of a part of the tree, each moved on from the one before, with numbers after the names."""
+"""<replicate>: copies of a part of the tree, each moved relative to the previous one, with numbered names."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from heavytop.geometry import quaternion
 from heavytop.io.mjcf.document import CompilerSettings
 from heavytop.io.robot import MOST_LINKS
-from heavytop.io.xml_source import Element
+from heavytop.io.xml_elements import Element, spaced
 
 MOST_COPIES = 50_000
-"""Elements of all copies together."""
+"""Elements of all copies in total."""
 
 
 def expand_replicas(element: Element, settings: CompilerSettings) -> None:
-    """Put a <frame> for each copy in place of every <replicate> below an element."""
+    """Replace every <replicate> below an element by a <frame> for each copy."""
     _Copies(settings).expand(element)
 
 
 class _Copies:
-    """Makes copies, and counts them: nested ones multiply."""
+    """Makes and counts copies; nested ones multiply."""
 
     def __init__(self, settings: CompilerSettings) -> None:
         self.settings, self.made = settings, 0
@@ -40,13 +42,10 @@ class _Copies:
         copies = []
         for k in range(int(count)):
             self._count(e)
-            # angles are multiplied, positions are added up: R_k = euler(k angles), p_k+1 = p_k + R_k offset
+            # R_k = euler(k angles), p_k+1 = p_k + R_k offset
             R = self.settings.euler_rotation(k * angles)
             suffix = f"{separator}{k:0{width}d}"
-            frame = {
-                "pos": " ".join(f"{x:.17g}" for x in place),
-                "quat": " ".join(f"{x:.17g}" for x in quaternion.quaternion_from_rotation(R)),
-            }
+            frame = {"pos": spaced(place), "quat": spaced(quaternion.quaternion_from_rotation(R))}
             if e.get("childclass"):
                 frame["childclass"] = e.get("childclass") or ""
             inner = [self._copy(child, suffix, e) for child in e.children]
@@ -60,9 +59,9 @@ class _Copies:
         if attributes.get("name"):
             attributes["name"] += suffix
         children = [self._copy(child, suffix, e) for child in element.children]
-        return Element(element.tag, attributes, element.file, element.line, children, element.texts)
+        return replace(element, attributes=attributes, children=children)
 
     def _count(self, e: Element) -> None:
         self.made += 1
         if self.made > MOST_COPIES:
-            raise e.error(f"the copies have more than {MOST_COPIES} elements together.")
+            raise e.error(f"the copies have more than {MOST_COPIES} elements in total.")

@@ -6,8 +6,19 @@ import numpy as np
 
 from heavytop.geometry import quaternion, se3
 from heavytop.io.mesh_files import MeshFiles
-from heavytop.io.robot import FIXED, FLOATING, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, Robot, RobotJoint, RobotLink
-from heavytop.io.xml_text import Tag, numbers
+from heavytop.io.robot import (
+    FIXED,
+    FLOATING,
+    PLANAR,
+    PRISMATIC,
+    REVOLUTE,
+    SPHERICAL,
+    Robot,
+    RobotJoint,
+    RobotLink,
+    planar_axes,
+)
+from heavytop.io.xml_elements import Tag, spaced
 from heavytop.system.description.names import WORLD
 from heavytop.system.description.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
 
@@ -34,7 +45,7 @@ class MjcfWriter:
         """The file as text; losses are added to the report of the robot."""
         robot, root = self.robot, Tag("mujoco", model=self.robot.name)
         root.add("compiler", angle="radian", autolimits="true")
-        root.add("option", gravity=numbers(robot.gravity))
+        root.add("option", gravity=spaced(robot.gravity))
         asset, world = root.add("asset"), Tag("worldbody")
         self._site_places()
         self._contents(world, robot.links[WORLD])
@@ -45,7 +56,7 @@ class MjcfWriter:
                 stack.append(self._body(parent, joint))
         root.children.append(world)
         for (path, scale), label in self.meshes.items():
-            asset.add("mesh", name=label, file=path, scale=numbers(scale), inertia="shell")  # need not be closed there
+            asset.add("mesh", name=label, file=path, scale=spaced(scale), inertia="shell")  # need not be closed there
         self._tendons(root)
         self._equalities(root)
         self._actuators(root)
@@ -59,7 +70,7 @@ class MjcfWriter:
         rests = [j.at if j.after is None else j.at @ j.after for j in chain]
         made = parent.add("body", name=chain[-1].child)
         if self.robot.links[chain[-1].child].gravity_compensation:
-            made.attributes["gravcomp"] = numbers(self.robot.links[chain[-1].child].gravity_compensation)
+            made.attributes["gravcomp"] = spaced(self.robot.links[chain[-1].child].gravity_compensation)
         self._place(made, _product(rests))
         for k, one in enumerate(chain):
             after = np.eye(4) if one.after is None else one.after
@@ -79,25 +90,23 @@ class MjcfWriter:
         R, place = to_body[:3, :3].T, se3.position(se3.inverse(to_body))
         report = self.robot.report
         if joint.kind == PLANAR:
-            z = joint.axis / np.linalg.norm(joint.axis)
-            x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
-            x = np.array([1.0, 0.0, 0.0]) if z[2] == 1 else x / np.linalg.norm(x)
-            for suffix, kind, axis in (("x", "slide", x), ("y", "slide", np.cross(z, x)), ("angle", "hinge", z)):
-                body.add("joint", name=f"{joint.name}.{suffix}", type=kind, axis=numbers(R @ axis), pos=numbers(place))
+            kinds = {"x": "slide", "y": "slide", "angle": "hinge"}
+            for (suffix, kind), axis in zip(kinds.items(), planar_axes(joint.axis).T, strict=True):
+                body.add("joint", name=f"{joint.name}.{suffix}", type=kind, axis=spaced(R @ axis), pos=spaced(place))
             report.changed("joint", joint.name, joint.where, "two slides and a hinge")
             return
         made = body.add("joint", name=joint.name, type=TYPES[joint.kind])
         if joint.kind == FLOATING:
             return
-        made.attributes["pos"] = numbers(place)
+        made.attributes["pos"] = spaced(place)
         if joint.kind != SPHERICAL:
-            made.attributes["axis"] = numbers(R @ joint.axis)
+            made.attributes["axis"] = spaced(R @ joint.axis)
             if joint.limits.lower is not None and joint.limits.upper is not None:
-                made.attributes["range"] = numbers([joint.limits.lower, joint.limits.upper])
+                made.attributes["range"] = spaced([joint.limits.lower, joint.limits.upper])
             elif joint.limits.lower is not None or joint.limits.upper is not None:
                 report.lost("limit", joint.name, joint.where, "MJCF has ranges with two ends only")
             if joint.limits.effort is not None:
-                made.attributes["actuatorfrcrange"] = numbers([-joint.limits.effort, joint.limits.effort])
+                made.attributes["actuatorfrcrange"] = spaced([-joint.limits.effort, joint.limits.effort])
             if joint.limits.velocity is not None:
                 report.changed("joint", joint.name, joint.where, "without its largest speed, which MJCF does not have")
         named = {
@@ -107,12 +116,12 @@ class MjcfWriter:
             "armature": joint.armature,
         }
         named["frictionloss"] = joint.friction
-        made.attributes |= {key: numbers(value) for key, value in named.items() if value}
+        made.attributes |= {key: spaced(value) for key, value in named.items() if value}
 
     def _place(self, tag: Tag, pose: np.ndarray) -> None:
         if not np.array_equal(pose, np.eye(4)):
-            tag.attributes["pos"] = numbers(pose[:3, 3])
-            tag.attributes["quat"] = numbers(quaternion.quaternion_from_rotation(pose[:3, :3]))
+            tag.attributes["pos"] = spaced(pose[:3, 3])
+            tag.attributes["quat"] = spaced(quaternion.quaternion_from_rotation(pose[:3, :3]))
 
     def _contents(self, body: Tag, link: RobotLink) -> None:
         if link.mass is not None and link.name != WORLD and (link.mass or np.any(link.moment)):
@@ -121,11 +130,11 @@ class MjcfWriter:
             if principal[0] + principal[1] < principal[2] * (1 - 1e-9):
                 note = "MuJoCo refuses moments that no body has, unless its compiler has balanceinertia"
                 self.robot.report.changed("inertia", link.name, link.where, note)
-            made = body.add("inertial", pos=numbers(link.com), mass=numbers(link.mass))
+            made = body.add("inertial", pos=spaced(link.com), mass=spaced(link.mass))
             if np.array_equal(J, np.diag(np.diag(J))):  # zeros are allowed in this form only
-                made.attributes["diaginertia"] = numbers(np.diag(J))
+                made.attributes["diaginertia"] = spaced(np.diag(J))
             else:
-                made.attributes["fullinertia"] = numbers([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
+                made.attributes["fullinertia"] = spaced([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
         for visual in link.visuals:
             geom = self._geom(visual.shape)
             if geom is None and not isinstance(visual.shape, Mesh):
@@ -135,21 +144,21 @@ class MjcfWriter:
             self._place(geom, visual.at)
             geom.attributes |= {"contype": "0", "conaffinity": "0", "mass": "0"}
             if visual.color is not None:
-                geom.attributes["rgba"] = numbers(visual.color)
+                geom.attributes["rgba"] = spaced(visual.color)
             body.children.append(geom)
         for name, pose in self.sites.get(link.name, []):
             self._place(body.add("site", name=name), pose)
 
     def _geom(self, shape: object) -> Tag | None:
         if isinstance(shape, Box):
-            return Tag("geom", type="box", size=numbers(np.array(shape.size) / 2))
+            return Tag("geom", type="box", size=spaced(np.array(shape.size) / 2))
         if isinstance(shape, Sphere):
-            return Tag("geom", type="sphere", size=numbers(shape.radius))
+            return Tag("geom", type="sphere", size=spaced(shape.radius))
         if isinstance(shape, Ellipsoid):
-            return Tag("geom", type="ellipsoid", size=numbers(shape.radii))
+            return Tag("geom", type="ellipsoid", size=spaced(shape.radii))
         if isinstance(shape, Cylinder | Capsule):
             kind = "cylinder" if isinstance(shape, Cylinder) else "capsule"
-            return Tag("geom", type=kind, size=numbers([shape.radius, shape.length / 2]))
+            return Tag("geom", type=kind, size=spaced([shape.radius, shape.length / 2]))
         if isinstance(shape, Mesh):
             path = self.files.name(shape, self.robot.report, self.robot.file)
             if path is None:
@@ -190,20 +199,20 @@ class MjcfWriter:
         for tendon in self.robot.tendons:
             kind = "spatial" if tendon.path else "fixed"
             made = section.add(
-                kind, name=tendon.name, stiffness=numbers(tendon.stiffness), damping=numbers(tendon.damping)
+                kind, name=tendon.name, stiffness=spaced(tendon.stiffness), damping=spaced(tendon.damping)
             )
             low, high = tendon.rest
             if low == high == -1.0:  # means "relaxed" there
                 high = float(np.nextafter(high, 0.0))
-            made.attributes["springlength"] = numbers([low, high])
+            made.attributes["springlength"] = spaced([low, high])
             for k in range(len(tendon.path)):
                 made.add("site", site=f"{tendon.name}.{k}")
             for joint, coefficient in tendon.terms:
-                made.add("joint", joint=joint, coef=numbers(coefficient))
+                made.add("joint", joint=joint, coef=spaced(coefficient))
         for actuator in shared:
             made = section.add("fixed", name=f"{actuator.name}.tendon")
             for joint, _, gear in actuator.terms:
-                made.add("joint", joint=joint, coef=numbers(gear))
+                made.add("joint", joint=joint, coef=spaced(gear))
 
     def _equalities(self, root: Tag) -> None:
         mimics = [joint for joint in self.robot.joints.values() if joint.mimic is not None]
@@ -214,7 +223,7 @@ class MjcfWriter:
             section.add(loop.kind, name=loop.name, site1=f"{loop.name}.a", site2=f"{loop.name}.b")
             self.robot.report.changed("loop", loop.name, loop.where, "a soft constraint there")
         for relation in self.robot.relations:
-            powers = numbers([*relation.coefficients, 0, 0, 0, 0, 0][:5])
+            powers = spaced([*relation.coefficients, 0, 0, 0, 0, 0][:5])
             made = section.add("joint", name=relation.name, joint1=relation.follower, polycoef=powers)
             if relation.source is not None:
                 made.attributes["joint2"] = relation.source
@@ -222,7 +231,7 @@ class MjcfWriter:
         for joint in mimics:
             m = joint.mimic
             if m is not None:
-                section.add("joint", joint1=joint.name, joint2=m.source, polycoef=numbers([m.offset, m.ratio, 0, 0, 0]))
+                section.add("joint", joint1=joint.name, joint2=m.source, polycoef=spaced([m.offset, m.ratio, 0, 0, 0]))
                 self.robot.report.changed(
                     "joint", joint.name, joint.where, "follows another one by a soft constraint there"
                 )
@@ -233,11 +242,11 @@ class MjcfWriter:
         section = root.add("actuator")
         for actuator in self.robot.actuators:
             if actuator.frame is not None:
-                site, gear = f"{actuator.name}.site", numbers(actuator.wrench)
+                site, gear = f"{actuator.name}.site", spaced(actuator.wrench)
                 section.add("motor", name=actuator.name, site=site, gear=gear)
                 continue
             if actuator.path:
-                tendon, gear = f"{actuator.name}.tendon", numbers(actuator.gear)
+                tendon, gear = f"{actuator.name}.tendon", spaced(actuator.gear)
                 section.add("motor", name=actuator.name, tendon=tendon, gear=gear)
                 continue
             if len(actuator.terms) > 1:
@@ -249,7 +258,7 @@ class MjcfWriter:
                     self.robot.report.lost("input", actuator.name, actuator.where, f"it acts in a {kind} joint")
                     continue
                 values = [0.0] * index + [gear] if kind == SPHERICAL else [gear]
-                section.add("motor", name=actuator.name, joint=joint, gear=numbers(values))
+                section.add("motor", name=actuator.name, joint=joint, gear=spaced(values))
 
 
 def _product(poses: list[np.ndarray]) -> np.ndarray:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from heavytop.errors import FileFormatError
-from heavytop.geometry import se3, so3
+from heavytop.geometry import se3
 from heavytop.io.import_report import TransferReport
 from heavytop.io.robot import (
     CONTINUOUS,
@@ -24,30 +25,23 @@ from heavytop.io.robot import (
     RobotJoint,
     RobotLink,
 )
-from heavytop.io.urdf.visuals import Materials, read_visuals
-from heavytop.io.urdf.vocabulary import NOT_READ, Leftovers
-from heavytop.io.xml_source import Element, read_xml
+from heavytop.io.urdf.visuals import Materials, origin, read_visuals
+from heavytop.io.urdf.vocabulary import NOT_READ, report_unknown
+from heavytop.io.xml_elements import Element
 from heavytop.system import JointLimits
 
 KINDS = (FIXED, REVOLUTE, CONTINUOUS, PRISMATIC, FLOATING, PLANAR, SPHERICAL)
 ONE_AXIS = (REVOLUTE, CONTINUOUS, PRISMATIC)
 XACRO = (
-    "this is a xacro file, a template that makes a URDF. Expand it first, for example with `xacro robot.urdf.xacro > robot.urdf` "
-    "(`pip install xacro`), and load the result."
+    "this is a xacro file, a template of a URDF. Expand it first, for example with `xacro robot.urdf.xacro > robot.urdf` (`pip install xacro`), "
+    "and load the result."
 )
 
 
-def read_urdf(path: Path, packages: dict[str, Path] | None = None) -> Robot:
-    """The robot of a URDF file; ``packages`` says where packages of ``package://`` lie."""
-    return robot_of(read_xml(path), path, packages or {})
-
-
 def robot_of(root: Element, path: Path, packages: dict[str, Path]) -> Robot:
-    """The robot of a parsed file."""
+    """The robot of a parsed file; ``packages`` are the folders of ``package://`` names."""
     if path.suffix == ".xacro" or any(element.tag.startswith("xacro:") for element in root.walk()):
         raise FileFormatError(f"{root.where}: {XACRO}")
-    if root.tag != "robot":
-        raise root.error("a URDF file begins with <robot name=...>.")
     report = TransferReport()
     robot = Robot(root.get("name") or path.stem, str(path), report)
     materials = Materials(root, path, packages, report)
@@ -65,21 +59,10 @@ def robot_of(root: Element, path: Path, packages: dict[str, Path]) -> Robot:
         elif element.tag in NOT_READ:
             name = element.get("name") or element.get("reference") or ""
             report.lost(element.tag, name, element.where, NOT_READ[element.tag])
-    leftovers = Leftovers()
-    leftovers.look_at_root(root, represented)
-    leftovers.tell(report)
+    report_unknown(root, represented, report)
     _resolve_mimics(robot)
     _check_root(robot)
     return robot
-
-
-def origin(element: Element) -> np.ndarray:
-    """The pose (4, 4) of an <origin>, which may be missing: Rz(yaw) Ry(pitch) Rx(roll), then xyz."""
-    found = element.first("origin")
-    if found is None:
-        return np.eye(4)
-    xyz, rpy = found.numbers("xyz", 3, (0.0, 0.0, 0.0)), found.numbers("rpy", 3, (0.0, 0.0, 0.0))
-    return se3.pose(so3.from_roll_pitch_yaw(rpy) if np.any(rpy) else np.eye(3), xyz)
 
 
 def _read_link(element: Element, robot: Robot, materials: Materials) -> None:
@@ -99,7 +82,7 @@ def _read_link(element: Element, robot: Robot, materials: Materials) -> None:
 
 
 def _read_inertial(element: Element, link: RobotLink) -> None:
-    """Mass, centre of mass and moment about it; the axes of the moments are turned to those of the link."""
+    """Mass, centre of mass and moment about it in axes of the link."""
     mass = element.first("mass")
     link.mass = mass.number("value") if mass is not None else 0.0
     if link.mass < 0:
@@ -160,7 +143,7 @@ def _limits(element: Element, kind: str) -> JointLimits:
         if (value := values[key]) is not None and value < 0:
             raise element.error(f"the limit of the {key} must not be negative, got {value:g}.")
     lower, upper = values["lower"], values["upper"]
-    if bounded:  # the format says 0 where one of them is missing
+    if bounded:  # 0 is the default of the format
         lower, upper = lower or 0.0, upper or 0.0
         if lower > upper:
             raise element.error(f"the lower limit {lower:g} is above the upper limit {upper:g}.")
@@ -170,63 +153,52 @@ def _limits(element: Element, kind: str) -> JointLimits:
 
 
 def _read_transmission(element: Element, robot: Robot) -> bool:
-    """An actuator of a transmission as an input: one unit is the effort of the motor, times the reduction in the joint.
-
-    Returns whether it is in the robot; if not, the report says why.
-    """
+    """Add the actuator of a transmission (one unit: the effort of the motor, times the reduction in the joint), or report why not."""
     name = element.get("name") or f"transmission at line {element.line}"
     joints = [j.get("name") or "" for j in element.all("joint")]
-    if len(joints) != 1 or joints[0] not in robot.joints:
-        robot.report.lost("transmission", name, element.where, "it does not move exactly one joint of the file")
-        return False
-    joint = robot.joints[joints[0]]
-    if joint.kind not in ONE_AXIS:
-        robot.report.lost("transmission", name, element.where, f"its joint {joint.name!r} is {joint.kind}")
-        return False
-    if any(term[0] == joint.name for actuator in robot.actuators for term in actuator.terms):
-        robot.report.lost("transmission", name, element.where, f"joint {joint.name!r} has an actuator already")
+    joint = robot.joints.get(joints[0]) if len(joints) == 1 else None
+    reason = ""
+    if joint is None:
+        reason = "it does not move exactly one joint of the file"
+    elif joint.kind not in ONE_AXIS:
+        reason = f"its joint {joint.name!r} is {joint.kind}"
+    elif any(term[0] == joint.name for actuator in robot.actuators for term in actuator.terms):
+        reason = f"joint {joint.name!r} has an actuator already"
+    if joint is None or reason:
+        robot.report.lost("transmission", name, element.where, reason)
         return False
     reduction = next((r for a in element.all("actuator") for r in a.all("mechanicalReduction")), None)
     gear = 1.0
     if reduction is not None:
-        try:
-            gear = float(reduction.text)
-        except ValueError:
-            raise reduction.error(f"the reduction must be a number, got {reduction.text!r}.") from None
-        if not np.isfinite(gear):
-            raise reduction.error(f"the reduction must be finite, got {reduction.text!r}.")
+        gear = replace(reduction, attributes={"text": reduction.text}).number("text")
     robot.actuators.append(Actuator(joint.name, ((joint.name, 0, gear),), element.where))
     robot.report.represented("transmission", name, element.where, f"input {joint.name!r}")
     return True
 
 
 def _resolve_mimics(robot: Robot) -> None:
-    """Joints that follow a joint that itself follows another one, down to one that is free; cycles are errors."""
+    """Replace chains of mimic joints by the joint at their end; cycles are errors."""
     for joint in robot.joints.values():
         seen = [joint.name]
         while joint.mimic is not None:
-            source = robot.joints.get(joint.mimic.source)
+            source, problem = robot.joints.get(joint.mimic.source), ""
             if source is None:
-                raise FileFormatError(
-                    f"{joint.where}: joint {joint.name!r} mimics {joint.mimic.source!r}, which does not exist."
-                )
-            if source.name in seen:
-                raise FileFormatError(
-                    f"{joint.where}: joint {joint.name!r} mimics itself: {' -> '.join([*seen, source.name])}."
-                )
-            if source.kind not in ONE_AXIS:
-                raise FileFormatError(
-                    f"{joint.where}: joint {joint.name!r} mimics {source.name!r}, which is {source.kind}."
-                )
+                problem = f"mimics {joint.mimic.source!r}, which does not exist"
+            elif source.name in seen:
+                problem = f"mimics itself: {' -> '.join([*seen, source.name])}"
+            elif source.kind not in ONE_AXIS:
+                problem = f"mimics {source.name!r}, which is {source.kind}"
+            if source is None or problem:
+                raise FileFormatError(f"{joint.where}: joint {joint.name!r} {problem}.")
             if source.mimic is None:
                 break
             seen.append(source.name)
-            own, other = joint.mimic, source.mimic
-            joint.mimic = Mimic(other.source, own.ratio * other.ratio, own.ratio * other.offset + own.offset)
+            inner, outer = joint.mimic, source.mimic
+            joint.mimic = Mimic(outer.source, inner.ratio * outer.ratio, inner.ratio * outer.offset + inner.offset)
 
 
 def _check_root(robot: Robot) -> None:
-    """Raise a FileFormatError unless one link alone is carried by no joint; other mistakes are told where the tree is checked."""
+    """Raise a FileFormatError for a second root link; other mistakes are found when the tree is checked."""
     carried = {joint.child for joint in robot.joints.values()}
     if len(carried) < len(robot.joints) or len(robot.links) > MOST_LINKS:
         return

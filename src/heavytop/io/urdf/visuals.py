@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from heavytop.errors import FileFormatError, ModelError, did_you_mean
+from heavytop.errors import ModelError, did_you_mean
 from heavytop.geometry import se3, so3
 from heavytop.io.asset_paths import find_file
 from heavytop.io.import_report import TransferReport
 from heavytop.io.robot import Visual
 from heavytop.io.urdf.vocabulary import SHAPES
-from heavytop.io.xml_source import Element
+from heavytop.io.xml_elements import Element
 from heavytop.system.description.shapes import MESH_FORMATS, Box, Capsule, Cylinder, Mesh, Sphere
 
 Color = tuple[float, float, float, float]
@@ -22,7 +22,7 @@ Color = tuple[float, float, float, float]
 
 @dataclass(eq=False)
 class Materials:
-    """Colours by name, and where meshes are searched."""
+    """Colours by name, and folders of meshes."""
 
     root: Element
     path: Path
@@ -35,7 +35,7 @@ class Materials:
             self.color(element)
 
     def color(self, element: Element | None) -> Color | None:
-        """The colour of a <material>, given here or under its name."""
+        """The colour of a <material>, given here or by its name."""
         if element is None:
             return None
         name, given = element.get("name") or "", element.first("color")
@@ -47,20 +47,24 @@ class Materials:
 
 
 def read_visuals(link: Element, materials: Materials) -> list[Visual]:
-    """The shapes of a link; what cannot be drawn is reported."""
+    """The visual shapes of a link."""
     result = []
     for element in link.all("visual"):
         geometry = element.first("geometry")
         shape = _shape(geometry.children[0], materials) if geometry is not None and geometry.children else None
         if shape is None:
             continue
-        found = element.first("origin")
-        at = np.eye(4)
-        if found is not None:
-            rpy = found.numbers("rpy", 3, (0.0, 0.0, 0.0))
-            at = se3.pose(so3.from_roll_pitch_yaw(rpy), found.numbers("xyz", 3, (0.0, 0.0, 0.0)))
-        result.append(Visual(shape, at, materials.color(element.first("material"))))
+        result.append(Visual(shape, origin(element), materials.color(element.first("material"))))
     return result
+
+
+def origin(element: Element) -> np.ndarray:
+    """The pose (4, 4) of an <origin>, by default the identity: Rz(yaw) Ry(pitch) Rx(roll), then xyz."""
+    found = element.first("origin")
+    if found is None:
+        return np.eye(4)
+    xyz, rpy = found.numbers("xyz", 3, (0.0, 0.0, 0.0)), found.numbers("rpy", 3, (0.0, 0.0, 0.0))
+    return se3.pose(so3.from_roll_pitch_yaw(rpy) if np.any(rpy) else np.eye(3), xyz)
 
 
 def _shape(element: Element, materials: Materials) -> Box | Cylinder | Sphere | Capsule | Mesh | None:
@@ -79,12 +83,8 @@ def _shape(element: Element, materials: Materials) -> Box | Cylinder | Sphere | 
     except ModelError as error:
         materials.report.lost("visual", element.tag, element.where, str(error))
         return None
-    except FileFormatError:
-        raise
     hint = did_you_mean(element.tag.lower(), SHAPES)
-    materials.report.lost(
-        "visual", element.tag, element.where, f"unknown geometry.{hint}" if hint else "unknown geometry"
-    )
+    materials.report.lost("visual", element.tag, element.where, "unknown geometry" + (f".{hint}" if hint else ""))
     return None
 
 

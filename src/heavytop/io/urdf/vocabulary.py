@@ -1,30 +1,29 @@
-"""What URDF elements hold that the reader knows; whatever else stands in them is reported, so that no misspelling is silent."""
+"""Known contents of URDF elements; everything else in them is reported, so that no misspelling is silent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from heavytop.errors import did_you_mean
 from heavytop.io.import_report import TransferReport
-from heavytop.io.xml_source import Element
+from heavytop.io.xml_elements import Element
 
 NOT_READ = {
     "gazebo": "settings of a simulator",
     "sensor": "sensors do not act on the motion",
     "ros2_control": "settings of a controller",
 }
-"""Elements that are deliberately not represented, and why."""
+"""Elements that are deliberately not represented, with the reason."""
 
 MOST_LINES = 5
-"""Lines that one entry of the report names."""
+"""Lines listed in one entry of the report."""
 MOST_KINDS = 100
-"""Entries; a file with more unknown kinds is no URDF, and they are counted only."""
+"""Entries; further unknown kinds are only counted."""
 
 
 class Known(NamedTuple):
-    """Names of attributes, of children that count once, and of children that may come several times."""
+    """Names of attributes, of children that occur once, and of children that may occur several times."""
 
     attributes: tuple[str, ...] = ()
     once: tuple[str, ...] = ()
@@ -62,12 +61,12 @@ KNOWN = {
     "transmission/joint": Known(("name",), ("role",), ("hardwareInterface",)),
     "transmission/actuator": Known(("name",), ("mechanicalReduction", "role"), ("hardwareInterface",)),
 }
-"""By tag, or by tags of parent and child where the same tag means something else there. Elements without a row are not looked into:
-they hold text (``type``) or are reported as a whole (``collision``, ``calibration``, ``safety_controller``)."""
+"""By tag, or by tags of parent and child where the same tag has another meaning. Elements without a row are not inspected: they hold text
+(``type``) or are reported as a whole (``collision``, ``calibration``, ``safety_controller``)."""
 
 
-class Kind(NamedTuple):
-    """What one entry of the report is about; ``near`` are the names that may have been meant."""
+class Unknown(NamedTuple):
+    """The subject of one entry of the report; ``near`` are the names that may have been meant."""
 
     what: str
     name: str
@@ -75,60 +74,48 @@ class Kind(NamedTuple):
     near: tuple[str, ...] = ()
 
 
-@dataclass(eq=False)
-class Leftovers:
-    """What stands in elements that are read and is not read itself: one entry for each kind and parent, with its lines."""
-
-    found: dict[Kind, list[Element]] = field(default_factory=dict)
-
-    def look(self, element: Element, key: str) -> None:
-        """Note what is unknown in an element of the kind ``key`` of the table, and in everything below it that is read."""
-        known, inside = KNOWN[key], " of ".join(f"<{tag}>" for tag in reversed(key.split("/")))
-        for name in element.attributes:
-            if name not in known.attributes and name != "xmlns" and not name.startswith("xmlns:"):
-                self._note(element, Kind("attribute", name, f"not read inside {inside}", known.attributes))
-        seen: set[str] = set()
-        for child in element.children:
-            if child.tag in known.once and child.tag in seen:
-                self._note(child, Kind("element", child.tag, f"only the first one inside {inside} is read"))
-                continue
-            seen.add(child.tag)
-            if child.tag in (*known.once, *known.many):
-                below = f"{key}/{child.tag}" if f"{key}/{child.tag}" in KNOWN else child.tag
-                if below in KNOWN and key != "robot":
-                    self.look(child, below)
-            elif child.tag in NOT_READ:
-                self._note(child, Kind("element", child.tag, f"{NOT_READ[child.tag]}, here inside {inside}"))
-            elif key == "material" and child.tag == "texture":
-                if child.get("filename"):
-                    self._note(child, Kind("element", child.tag, "shapes have a colour and no texture"))
-            elif key != "geometry" or child is not element.children[0]:  # a visual tells about its shape itself
-                near = (*known.once, *known.many)
-                self._note(child, Kind("element", child.tag, f"not read inside {inside}", near))
-
-    def look_at_root(self, root: Element, represented: Iterable[Element]) -> None:
-        """Note what is unknown in <robot> and in those of its children that are in the system."""
-        self.look(root, "robot")
-        for element in represented:
-            self.look(element, element.tag)
-
-    def tell(self, report: TransferReport) -> None:
-        """Add the entries to a report, each with the line where it stands first and how often it does."""
-        kinds = list(self.found)
-        for kind in kinds[:MOST_KINDS]:
-            found = self.found[kind]
-            lines = list(dict.fromkeys(str(element.line) for element in found))
+def report_unknown(root: Element, represented: Iterable[Element], report: TransferReport) -> None:
+    """Report unknown contents of <robot> and of its represented children: one entry for each kind, with its first line and its count."""
+    found: dict[Unknown, list[Element]] = {}
+    _inspect(root, "robot", found)
+    for element in represented:
+        _inspect(element, element.tag, found)
+    for kind, elements in list(found.items())[:MOST_KINDS]:
+        note, lines = kind.note, list(dict.fromkeys(str(element.line) for element in elements))
+        if len(elements) > 1:
             shown = ", ".join(lines[:MOST_LINES]) + (" and more" if len(lines) > MOST_LINES else "")
-            often = f" ({len(found)} times, line{'s' * (len(lines) > 1)} {shown})" if len(found) > 1 else ""
-            given = found[0].attributes if kind.what == "attribute" else ()
-            hint = did_you_mean(kind.name.lower(), (name for name in kind.near if name not in given))
-            report.lost(
-                kind.what, kind.name, found[0].where, f"{kind.note}{often}.{hint}" if hint else kind.note + often
-            )
-        if more := kinds[MOST_KINDS:]:
-            report.lost(
-                "more", "", self.found[more[0]][0].where, f"{len(more)} further kinds of elements and attributes"
-            )
+            note += f" ({len(elements)} times, line{'s' * (len(lines) > 1)} {shown})"
+        given = elements[0].attributes if kind.what == "attribute" else ()
+        hint = did_you_mean(kind.name.lower(), (name for name in kind.near if name not in given))
+        report.lost(kind.what, kind.name, elements[0].where, f"{note}.{hint}" if hint else note)
+    if more := list(found.values())[MOST_KINDS:]:
+        report.lost("more", "", more[0][0].where, f"{len(more)} further kinds of elements and attributes")
 
-    def _note(self, at: Element, kind: Kind) -> None:
-        self.found.setdefault(kind, []).append(at)
+
+def _inspect(element: Element, key: str, found: dict[Unknown, list[Element]]) -> None:
+    """Collect unknown contents of an element of the kind ``key`` of the table, and of everything below it that is read."""
+    known, inside = KNOWN[key], " of ".join(f"<{tag}>" for tag in reversed(key.split("/")))
+
+    def note(at: Element, what: str, name: str, text: str, near: tuple[str, ...] = ()) -> None:
+        found.setdefault(Unknown(what, name, text, near), []).append(at)
+
+    for name in element.attributes:
+        if name not in known.attributes and name != "xmlns" and not name.startswith("xmlns:"):
+            note(element, "attribute", name, f"not read inside {inside}", known.attributes)
+    seen: set[str] = set()
+    for child in element.children:
+        if child.tag in known.once and child.tag in seen:
+            note(child, "element", child.tag, f"only the first one inside {inside} is read")
+            continue
+        seen.add(child.tag)
+        if child.tag in (*known.once, *known.many):
+            below = f"{key}/{child.tag}" if f"{key}/{child.tag}" in KNOWN else child.tag
+            if below in KNOWN and key != "robot":
+                _inspect(child, below, found)
+        elif child.tag in NOT_READ:
+            note(child, "element", child.tag, f"{NOT_READ[child.tag]}, here inside {inside}")
+        elif key == "material" and child.tag == "texture":
+            if child.get("filename"):
+                note(child, "element", child.tag, "shapes have a colour and no texture")
+        elif key != "geometry" or child is not element.children[0]:  # the reader of visuals reports shapes
+            note(child, "element", child.tag, f"not read inside {inside}", (*known.once, *known.many))

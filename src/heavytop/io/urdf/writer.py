@@ -17,17 +17,17 @@ from heavytop.io.robot import (
     RobotJoint,
     RobotLink,
 )
-from heavytop.io.xml_text import Tag, numbers
+from heavytop.io.xml_elements import Tag, spaced
 from heavytop.system import JointLimits
 from heavytop.system.description.names import WORLD
 from heavytop.system.description.shapes import Box, Capsule, Cylinder, Mesh, Sphere
 
 UNBOUNDED = 1e9
-"""Effort and speed of a joint without limits, which the format demands for revolute and prismatic joints."""
+"""Effort and speed of a joint without limits; the format requires them for revolute and prismatic joints."""
 
 
 def urdf_text(robot: Robot, files: MeshFiles) -> str:
-    """The file as text; losses are added to the report of the robot. ``files`` names the meshes."""
+    """The file as text; losses are added to the report of the robot."""
     root = Tag("robot", name=robot.name)
     skipped = _skipped_root(robot)
     for link in robot.links.values():
@@ -40,12 +40,12 @@ def urdf_text(robot: Robot, files: MeshFiles) -> str:
         if len(actuator.terms) == 1 and actuator.terms[0][1] == 0:
             joint = actuator.terms[0][0]
             if actuator.name != joint:
-                note = f"a transmission of its own name; the input of one that is read has that of its joint, {joint!r}"
+                note = f"a transmission of this name; when it is read, its input has the name of its joint, {joint!r}"
                 robot.report.changed("input", actuator.name, actuator.where, note)
             made = root.add("transmission", name=actuator.name)
             made.add("type").text = "transmission_interface/SimpleTransmission"
             made.add("joint", name=joint)
-            made.add("actuator", name=actuator.name).add("mechanicalReduction").text = numbers(actuator.terms[0][2])
+            made.add("actuator", name=actuator.name).add("mechanicalReduction").text = spaced(actuator.terms[0][2])
         else:
             robot.report.lost("input", actuator.name, actuator.where, "a transmission moves one joint of one axis")
     _losses(robot)
@@ -53,7 +53,7 @@ def urdf_text(robot: Robot, files: MeshFiles) -> str:
 
 
 def _skipped_root(robot: Robot) -> str | None:
-    """The joint between the world and the only link on it, if that is welded or free: the file then begins with that link."""
+    """The fixed or free joint between the world and the only link on it, if any: the file then begins with that link."""
     below = [joint for joint in robot.joints.values() if joint.parent == WORLD]
     if len(below) != 1 or robot.links[WORLD].visuals:
         return None
@@ -67,7 +67,7 @@ def _skipped_root(robot: Robot) -> str | None:
 
 def _origin(parent: Tag, pose: np.ndarray) -> None:
     if not np.array_equal(pose, np.eye(4)):
-        parent.add("origin", xyz=numbers(pose[:3, 3]), rpy=numbers(so3.to_roll_pitch_yaw(pose[:3, :3])))
+        parent.add("origin", xyz=spaced(pose[:3, 3]), rpy=spaced(so3.to_roll_pitch_yaw(pose[:3, :3])))
 
 
 def _link(root: Tag, link: RobotLink, robot: Robot, files: MeshFiles) -> None:
@@ -75,16 +75,14 @@ def _link(root: Tag, link: RobotLink, robot: Robot, files: MeshFiles) -> None:
     if link.mass is not None:
         inertial, J = made.add("inertial"), link.moment
         _origin(inertial, se3.pose(np.eye(3), link.com))
-        inertial.add("mass", value=numbers(link.mass))
+        inertial.add("mass", value=spaced(link.mass))
         entries = {"ixx": J[0, 0], "ixy": J[0, 1], "ixz": J[0, 2], "iyy": J[1, 1], "iyz": J[1, 2], "izz": J[2, 2]}
-        inertial.add("inertia", **{key: numbers(value) for key, value in entries.items()})
+        inertial.add("inertia", **{key: spaced(value) for key, value in entries.items()})
     for k, visual in enumerate(link.visuals):
         if isinstance(visual.shape, Mesh):
             path = files.name(visual.shape, robot.report, link.where)
-            geometry = None if path is None else Tag("mesh", filename=path, scale=numbers(visual.shape.scale))
-        else:
-            geometry = _geometry(visual.shape)
-        if geometry is None and not isinstance(visual.shape, Mesh):
+            geometry = None if path is None else Tag("mesh", filename=path, scale=spaced(visual.shape.scale))
+        elif (geometry := _geometry(visual.shape)) is None:
             robot.report.lost("shape", link.name, link.where, f"URDF has no {type(visual.shape).__name__}")
         if geometry is None:
             continue
@@ -92,25 +90,24 @@ def _link(root: Tag, link: RobotLink, robot: Robot, files: MeshFiles) -> None:
         _origin(one, visual.at)
         one.add("geometry").children.append(geometry)
         if visual.color is not None:
-            one.add("material", name=f"{link.name} {k}").add("color", rgba=numbers(visual.color))
+            one.add("material", name=f"{link.name} {k}").add("color", rgba=spaced(visual.color))
 
 
 def _geometry(shape: object) -> Tag | None:
     if isinstance(shape, Box):
-        return Tag("box", size=numbers(shape.size))
-    if isinstance(shape, Cylinder):
-        return Tag("cylinder", radius=numbers(shape.radius), length=numbers(shape.length))
-    if isinstance(shape, Capsule):
-        return Tag("capsule", radius=numbers(shape.radius), length=numbers(shape.length))
+        return Tag("box", size=spaced(shape.size))
+    if isinstance(shape, Cylinder | Capsule):
+        kind = "cylinder" if isinstance(shape, Cylinder) else "capsule"
+        return Tag(kind, radius=spaced(shape.radius), length=spaced(shape.length))
     if isinstance(shape, Sphere):
-        return Tag("sphere", radius=numbers(shape.radius))
+        return Tag("sphere", radius=spaced(shape.radius))
     return None
 
 
 def _joint(root: Tag, joint: RobotJoint, robot: Robot) -> None:
     kind, child = joint.kind, joint.child
     if kind == SPHERICAL:
-        robot.report.changed("joint", joint.name, joint.where, "type 'spherical', which not every program reads")
+        robot.report.changed("joint", joint.name, joint.where, "type 'spherical', which some programs do not read")
     if kind == REVOLUTE and (joint.limits.lower is None or joint.limits.upper is None):
         kind = "continuous"
     if joint.after is not None:
@@ -125,38 +122,36 @@ def _joint(root: Tag, joint: RobotJoint, robot: Robot) -> None:
     made.add("child", link=child)
     _origin(made, joint.at)
     if joint.kind in (REVOLUTE, PRISMATIC, PLANAR):
-        made.add("axis", xyz=numbers(joint.axis))
+        made.add("axis", xyz=spaced(joint.axis))
     _limits(made, kind, joint.limits)
     if joint.damping or joint.friction:
-        made.add("dynamics", damping=numbers(joint.damping), friction=numbers(joint.friction))
+        made.add("dynamics", damping=spaced(joint.damping), friction=spaced(joint.friction))
     if joint.mimic is not None:
         m = joint.mimic
-        made.add("mimic", joint=m.source, multiplier=numbers(m.ratio), offset=numbers(m.offset))
+        made.add("mimic", joint=m.source, multiplier=spaced(m.ratio), offset=spaced(m.offset))
     for label in ("stiffness", "armature"):
         if getattr(joint, label):
-            robot.report.lost(label, joint.name, joint.where, "URDF has none")
+            robot.report.lost(label, joint.name, joint.where, "not in URDF")
 
 
 def _limits(made: Tag, kind: str, limits: JointLimits) -> None:
     if kind in (REVOLUTE, PRISMATIC):
-        lower = -UNBOUNDED if limits.lower is None else limits.lower
-        upper = UNBOUNDED if limits.upper is None else limits.upper
-        effort = UNBOUNDED if limits.effort is None else limits.effort
-        speed = UNBOUNDED if limits.velocity is None else limits.velocity
-        made.add("limit", lower=numbers(lower), upper=numbers(upper), effort=numbers(effort), velocity=numbers(speed))
+        default = {"lower": -UNBOUNDED, "upper": UNBOUNDED, "effort": UNBOUNDED, "velocity": UNBOUNDED}
+        given = {name: value for name in default if (value := getattr(limits, name)) is not None}
+        made.add("limit", **{name: spaced(value) for name, value in (default | given).items()})
     elif limits.effort is not None or limits.velocity is not None:
-        made.add("limit", effort=numbers(limits.effort or UNBOUNDED), velocity=numbers(limits.velocity or UNBOUNDED))
+        made.add("limit", effort=spaced(limits.effort or UNBOUNDED), velocity=spaced(limits.velocity or UNBOUNDED))
 
 
 def _losses(robot: Robot) -> None:
-    for loop in robot.closures:
-        robot.report.lost("loop", loop.name, loop.where, "URDF has no loops")
-    for relation in robot.relations:
-        robot.report.lost("constraint", relation.name, relation.where, "URDF has none")
-    for link in robot.links.values():
-        if link.gravity_compensation:
-            robot.report.lost("gravity compensation", link.name, link.where, "URDF has none")
-    for tendon in robot.tendons:
-        robot.report.lost("tendon", tendon.name, tendon.where, "URDF has none")
+    compensated = [link for link in robot.links.values() if link.gravity_compensation]
+    for what, items in (
+        ("loop", robot.closures),
+        ("constraint", robot.relations),
+        ("gravity compensation", compensated),
+        ("tendon", robot.tendons),
+    ):
+        for item in items:
+            robot.report.lost(what, item.name, item.where, "not in URDF")
     if not np.allclose(robot.gravity, (0.0, 0.0, -9.81)):
-        robot.report.lost("gravity", "", robot.file, f"URDF does not say it; it is {robot.gravity}")
+        robot.report.lost("gravity", "", robot.file, f"not in URDF; it is {robot.gravity}")
