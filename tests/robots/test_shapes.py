@@ -1,4 +1,4 @@
-"""Shapes: their moments against a sum over random points, meshes against primitives, and what pages make of them."""
+"""Shapes: their moments against a sum over random points, meshes against primitives, and their look on pages."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_mesh_of_a_cube_has_the_moments_of_a_box(tmp_path) -> None:
     assert_allclose(ht.Inertia.of(mirrored, density=3.0).mass, 3.0 / 8)
 
 
-def test_open_and_damaged_meshes_are_refused(tmp_path) -> None:
+def test_open_and_damaged_meshes_are_rejected(tmp_path) -> None:
     vertices, faces = cube()
     opened = ht.Mesh(stl(tmp_path / "open.stl", vertices, faces[:-2]))
     with pytest.raises(ht.errors.ModelError, match="is not closed"):
@@ -91,7 +91,7 @@ def test_open_and_damaged_meshes_are_refused(tmp_path) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ht.errors.FileFormatError, match="mesh"):
             _ = ht.Mesh(str(tmp_path / name)).triangles
-    with pytest.raises(ht.errors.FileFormatError, match="there is no mesh file"):
+    with pytest.raises(ht.errors.FileFormatError, match=r"none\.stl"):
         _ = ht.Mesh(str(tmp_path / "none.stl")).triangles
     with pytest.raises(ht.errors.ModelError, match="positive number"):
         ht.Sphere(-1.0)
@@ -133,28 +133,28 @@ def test_shapes_replace_the_solids_of_equal_inertia() -> None:
     assert plain.derive(native=False).description.fingerprint == model.description.fingerprint
 
 
-def test_shape_of_nobody_and_odd_colors() -> None:
+def test_shapes_of_unknown_bodies_and_invalid_colors() -> None:
     system = ht.System()
     system.body("a", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, (1, 0, 0)))
-    with pytest.raises(ht.errors.ModelError, match="color must be a code such as '#3366cc'"):
+    with pytest.raises(ht.errors.ModelError, match="'#3366cc'"):
         system.shape("a", ht.Sphere(1.0), color="red")
-    with pytest.raises(ht.errors.ShapeError, match="three or four numbers from 0 to 1"):
+    with pytest.raises(ht.errors.ShapeError, match="0 to 1"):
         system.shape("a", ht.Sphere(1.0), color=(1, 2, 3))
-    with pytest.raises(ht.errors.ModelError, match="must be one such as ht.Box"):
+    with pytest.raises(ht.errors.ModelError, match=r"ht\.Box"):
         system.shape("a", "box")
     system.shape("b", ht.Sphere(1.0))
     with pytest.raises(ht.errors.UnknownNameError, match=r"unknown body or frame \(with a shape\) 'b'"):
         system.derive()
 
 
-def test_mesh_that_cannot_be_read_is_told_and_the_rest_is_drawn(tmp_path) -> None:
+def test_unreadable_meshes_are_reported_and_the_rest_is_drawn(tmp_path) -> None:
     placed = [
         PlacedShape("a", ht.Mesh(str(tmp_path / "x.stl")), np.eye(4)),
         PlacedShape("a", ht.Sphere(1.0), np.eye(4)),
     ]
     meshes, problems = shape_meshes(placed)
     assert len(meshes["a"]) == 1
-    assert "there is no mesh file" in problems[0]
+    assert "x.stl" in problems[0]
 
 
 def test_a_tube_without_ends_is_not_closed(tmp_path) -> None:
