@@ -177,10 +177,9 @@ def _inertia(link: RobotLink, report: TransferReport) -> Inertia | None:
 def _add_joint(system: LoadedSystem, robot: Robot, joint: RobotJoint) -> None:
     """Connect parent and child, through a frame between them where the child frame is not that of the joint."""
     at, after = joint.at, joint.after
-    if joint.kind == PLANAR and joint.axis[2] != np.linalg.norm(
-        joint.axis
-    ):  # Planar moves in x-y: turn z to the axis and back
-        turn = se3.pose(_rotation_with_z(unit_axis(joint.axis, "planar joint")), np.zeros(3))
+    if joint.kind == PLANAR and joint.axis[2] != np.linalg.norm(joint.axis):
+        # Planar moves in x-y: turn z to the axis and back
+        turn = se3.pose(planar_axes(joint.axis), np.zeros(3))
         at = at @ turn
         after = se3.inverse(turn) if after is None else se3.inverse(turn) @ after
     child = joint.child
