@@ -20,7 +20,7 @@ XML = """<mujoco><option timestep="{step}" integrator="{integrator}" gravity="0 
 
 
 def mujoco_run(integrator: str, seconds: float) -> tuple[float, float, np.ndarray]:
-    """Time at which MuJoCo gives up (s; NaN: never), energy at the end over that at the start, attitude at the end."""
+    """Time at which MuJoCo resets the state (s; NaN: never), final energy over initial energy, final attitude."""
     moments = " ".join(map(str, UNSTABLE.moment))
     model = mujoco.MjModel.from_xml_string(XML.format(step=STEP, integrator=integrator, moments=moments))
     data = mujoco.MjData(model)
@@ -41,7 +41,7 @@ def main() -> None:
         print(
             f"{integrator}: error of the attitude after 1 s {np.linalg.norm(mujoco_run(integrator, 1.0)[2] - R_end):.2g}"
         )
-    print(f"Euler: gives up after {mujoco_run('Euler', 100.0)[0]:.2f} s")
+    print(f"Euler: resets the state after {mujoco_run('Euler', 100.0)[0]:.2f} s")
     print(f"implicitfast: {mujoco_run('implicitfast', 100.0)[1]:.3f} of the energy is left after 100 s")
 
 

@@ -1,4 +1,4 @@
-"""What all examples share: the option --out DIR, figures without a screen, pages in 3-D."""
+"""Common parts of the examples: the option --out DIR, figures without a screen, 3-D pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A car on a slalom: rolling constraints by minimal velocities, and a prototype with the poles asked for at speed."""
+"""A car on a slalom: rolling constraints by minimal velocities, and a prototype with specified poles at speed."""
 
 import numpy as np
 from _example import figure, finish, folder, page
@@ -23,7 +23,7 @@ def slalom(t):
 
 reference = control.Reference.from_function(model, slalom)
 
-# At 10 m/s steering turns what is ahead sideways: the poles are asked for along straight driving, the lateral ones near -3 1/s. The prototype
+# At 10 m/s steering moves a point ahead sideways: the poles are specified for straight driving, the lateral ones near -3 1/s. The prototype
 # that is found ties the steering to the sideways error by springs ahead of the axles, as one above the centre of mass tilts a quadcopter.
 straight = np.zeros(4), np.array([SPEED, 0.0])
 prototype = control.Prototype.for_model(model, *straight, poles=[-1, -1.5, -2.5, -3 + 1j, -3 - 1j, -3.5])

@@ -1,4 +1,4 @@
-"""Two hundred double pendulums that start within a millionth of a degree: chaos, and what stays exact in it."""
+"""Two hundred double pendulums that start within a millionth of a degree: chaos, and its exact invariants."""
 
 import numpy as np
 from _example import figure, finish, folder, page

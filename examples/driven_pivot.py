@@ -1,4 +1,4 @@
-"""A pendulum stands on its head when its pivot shakes fast enough (Kapitza); who shakes it pays for the motion."""
+"""An inverted pendulum is stable if its pivot vibrates fast enough (Kapitza); the driver supplies the energy."""
 
 import numpy as np
 from _example import figure, finish, folder, page

@@ -1,4 +1,4 @@
-"""A flight controller as C: the tracking law of a quadcopter, exported, and what it costs per call."""
+"""A flight controller as C: the tracking law of a quadcopter, exported, and its cost per call."""
 
 from _example import figure, finish, folder
 

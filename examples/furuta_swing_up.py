@@ -1,4 +1,4 @@
-"""The rotary pendulum swings up along a plan and is held upright by the energy-based law, with the poles asked for."""
+"""The rotary pendulum swings up along a plan and is stabilised upright by the energy-based law with specified poles."""
 
 import numpy as np
 from _example import figure, finish, folder, page

@@ -1,4 +1,4 @@
-"""A million double pendulums, let go from rest: when does one of the rods first turn over? The answer is a fractal.
+"""A million double pendulums, released from rest: the time at which a rod first turns over is a fractal.
 
 python examples/million_pendulums.py --out DIR [--size 1000] [--workers 8]
 """

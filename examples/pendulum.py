@@ -1,4 +1,4 @@
-"""A pendulum from its description: equations, many motions at once, phase portrait."""
+"""A pendulum from its description: equations, a batch of motions, phase portrait."""
 
 import numpy as np
 from _example import figure, finish, folder, page

@@ -11,7 +11,7 @@ out = folder(__doc__)
 
 fig, axes = figure(ncols=2, figsize=(11, 4), sharex=True)
 for angle, color in ((np.radians(30), "#0072b2"), (np.radians(170), "#d55e00")):
-    # a little cost on turning: otherwise spinning is free, the optimum is flat and takes minutes to settle
+    # a small cost on rotation: otherwise spinning is free, the optimum is flat and convergence takes minutes
     plan = problems.load_transport(angle=angle, turns=1e-3).plan(tolerance=1e-5)
     t = np.linspace(0, plan.duration, 400)
     q, _, _ = plan.reference(t)

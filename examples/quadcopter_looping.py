@@ -9,7 +9,7 @@ out = folder(__doc__)
 quad = ht.copters.quadcopter()
 loop = ht.maneuvers.looping(quad, radius=1.5, turn=3.6)
 print(loop.check().report())
-loop.check().require()  # raises an error that says what is missing
+loop.check().require()  # raises an error if it is infeasible
 
 flight = ht.copters.fly(quad, loop)
 for name, value in flight.numbers().items():

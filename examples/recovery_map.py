@@ -1,4 +1,4 @@
-"""How much delay and lag can a quadcopter bear? A map of the share of loopings that end well for two laws, with a page to look closer.
+"""Delay and lag tolerance of a quadcopter: a map of the share of successful loopings for two laws, with an interactive page.
 
 python examples/recovery_map.py --out DIR [--size 12] [--draws 40] [--workers 8]
 """

@@ -1,4 +1,4 @@
-"""A satellite turns by its reaction wheels: the poles asked for at rest, a reference of zero momentum, and what no wheel can change."""
+"""A satellite rotates by its reaction wheels: specified poles at rest, a reference with zero momentum, and the conserved total momentum."""
 
 import numpy as np
 from _example import figure, finish, folder, page

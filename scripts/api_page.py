@@ -3,11 +3,11 @@
     python scripts/api_page.py            # write the page
     python scripts/api_page.py --check    # exit code 1 if the page is out of date
 
-Public is what the ``__init__.py`` of a package offers by ``from ... import name as name``, or defines without an underscore. A module
-that is offered so (``heavytop.geometry.so3``) brings the functions and classes that it defines without an underscore.
+Public names are those that the ``__init__.py`` of a package exports by ``from ... import name as name`` or defines without an underscore. A
+module that is exported this way (``heavytop.geometry.so3``) contributes the functions and classes that it defines without an underscore.
 
-Each of them needs a docstring and an entry. What a package offers also needs an example that runs as a doctest, in its docstring or, of
-a class, in that of a method; exceptions and warnings need none, and in a module that is offered as a whole the examples are counted together.
+Each of them needs a docstring and an entry. A name exported by a package also needs an example that runs as a doctest, in its docstring or, for
+a class, in that of a method, except exceptions and warnings. For exported modules the examples are counted per module.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ ROOMS = {"functions", "ocp"}
 PAGE = ROOT / "docs" / "api.md"
 INTRODUCTION = """# Public names
 
-All names that the packages offer, with the first sentence of what they say about themselves; `help(name)` in Python shows the rest, with
-shapes, units and an example that runs. This page is made by `python scripts/api_page.py`; a test compares it with the code.
+All names that the packages export, with the first sentence of their docstrings; `help(name)` in Python shows the rest, with
+shapes, units and an example that runs. `python scripts/api_page.py` writes this page; a test compares it with the code.
 """
 
 
 def offered(module: ModuleType) -> list[str]:
-    """Public names of a package (what it re-exports or defines) or of a module (what it defines), in the order of the source.
+    """Public names of a package (re-exported or defined) or of a module (defined), in the order of the source.
 
     >>> from heavytop import io
     >>> "load_run" in offered(io), "netcdf" in offered(io)
@@ -70,7 +70,7 @@ def top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 @dataclass(frozen=True)
 class Export:
-    """A public name: the module that offers it, and what it is."""
+    """A public name: the exporting module and the object."""
 
     module: str
     name: str
@@ -83,12 +83,12 @@ class Export:
 
     @property
     def is_code(self) -> bool:
-        """Whether it is a class or a function: something that can have a docstring of its own."""
+        """Whether it is a class or a function, which can have a docstring."""
         return inspect.isclass(self.value) or inspect.isroutine(self.value) or hasattr(self.value, "__wrapped__")
 
     @property
     def docstring(self) -> str:
-        """Its own text; an inherited one does not count."""
+        """Its docstring, unless inherited."""
         return inspect.cleandoc(getattr(self.value, "__doc__", None) or "") if self.is_code else ""
 
     @property
@@ -98,17 +98,17 @@ class Export:
 
     @property
     def examples(self) -> int:
-        """Examples in its docstring or, of a class, in those of its methods."""
+        """Number of examples in its docstring or, for a class, in those of its methods."""
         texts = [self.docstring]
         if inspect.isclass(self.value):
-            # numbers and tuples of a class have the texts of int and tuple, which show examples
+            # numbers and tuples of a class have the docstrings of int and tuple, which contain examples
             members = [m for m in vars(self.value).values() if callable(m) or hasattr(m, "__get__")]
             texts += [getattr(member, "__doc__", None) or "" for member in members]
         return sum(text.count(">>> ") for text in texts)
 
 
 def exports_of(module: ModuleType) -> list[Export]:
-    """What a module offers, without the modules among it."""
+    """The exports of a module, without modules."""
     found = [Export(module.__name__, name, getattr(module, name)) for name in offered(module)]
     return [export for export in found if not inspect.ismodule(export.value)]
 
@@ -143,7 +143,7 @@ def entry(export: Export) -> str:
 
 
 def page(modules: list[ModuleType]) -> str:
-    """The whole page."""
+    """The complete page."""
     parts = [INTRODUCTION]
     for module in modules:
         exports = sorted(exports_of(module), key=lambda e: e.name.lower())
@@ -155,7 +155,7 @@ def page(modules: list[ModuleType]) -> str:
 
 
 def faults(modules: list[ModuleType], text: str) -> list[str]:
-    """What is wrong with the public names: no docstring, no example, no entry on the page."""
+    """Faults of the public names: no docstring, no example, no entry on the page."""
     found: list[str] = []
     for module in modules:
         if not (module.__doc__ or "").strip():

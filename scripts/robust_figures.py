@@ -72,7 +72,7 @@ def delay() -> Curves:
     craft = load("hummingbird")
     return {
         "law alone": _distance(_hummingbird(_bare(late), 3.0)),
-        "delay told": _distance(_hummingbird(robust_controller(craft, late, delay=0.03), 3.0)),
+        "delay specified": _distance(_hummingbird(robust_controller(craft, late, delay=0.03), 3.0)),
         "delay identified": _distance(_hummingbird(robust_controller(craft, late), 3.0)),
     }
 
@@ -135,7 +135,7 @@ def governor() -> Curves:
 
 
 def dead_rotor() -> Curves:
-    """A rotor stands still from the beginning; nobody tells."""
+    """A rotor fails at the start, unknown to the controller."""
     craft = load("hummingbird")
     survivor = robust_controller(craft, Sensors(), law=Failover(OnPart(agile_law(craft), craft.model), craft))
     return {
@@ -175,7 +175,7 @@ def margins() -> Curves:
 
 
 def robust() -> Curves:
-    """All at once: mass +10 %, moments -10 %, 10 ms, lag 20 ms, gusts, noise."""
+    """All combined: mass +10 %, moments -10 %, 10 ms, lag 20 ms, gusts, noise."""
     case = reality.ROUGH[2]
     found, craft = {}, load("hummingbird")
     q, v = reality.starts(1, reality.SPREAD)

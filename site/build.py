@@ -1,6 +1,6 @@
 """Build the site: pages, reference, gallery. ``python site/build.py [FOLDER] [--no-run]`` (default build/site), offline; a warning is an error.
 
-It needs the extra ``docs``. The examples of the gallery are run; a second build takes what did not change from ``build/gallery``, and ``--no-run``
+It needs the extra ``docs``. The examples of the gallery are run; a second build reuses unchanged results from ``build/gallery``, and ``--no-run``
 takes all of it as it is. Afterwards every link and anchor of the built pages is checked.
 """
 

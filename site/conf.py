@@ -14,11 +14,11 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc", "formulas"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_heading_anchors = 4
 myst_enable_extensions = ["dollarmath"]
-myst_dmath_allow_space = False  # "$ command" is no formula
+myst_dmath_allow_space = False  # "$ command" is not a formula
 html_math_renderer = "mathml"
-exclude_patterns = ["gallery/media"]  # what examples write is shown, not read
+exclude_patterns = ["gallery/media"]  # files of examples are shown, not parsed
 
-autodoc_typehints = "none"  # the table of parameters tells them
+autodoc_typehints = "none"  # the table of parameters lists them
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 

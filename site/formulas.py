@@ -18,7 +18,7 @@ _UNKNOWN = re.compile(r"<m[io]>\\[a-zA-Z]+</m[io]>")
 
 
 def mathml(source: str, display: bool = False) -> str:
-    """A formula; what the converter does not know is an error instead of a word in red.
+    """A formula; an unknown command raises an error.
 
     >>> mathml("q' = A(q) v").startswith("<math")
     True

@@ -1,4 +1,4 @@
-"""The gallery: every example is run, and its pictures, its pages in 3-D, what it prints and its text are shown."""
+"""The gallery: runs every example and shows its figures, 3-D pages, output and source."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ EXAMPLES = ROOT / "examples"
 
 
 def write(target: Path, kept: Path, run: bool = True) -> None:
-    """Pages of all examples below ``target``; results lie in ``kept`` and are made anew only if an example or the library changed.
+    """Pages of all examples below ``target``; results are in ``kept`` and updated only if an example or the library changed.
 
-    Without ``run`` nothing is made anew, and examples without results are left out: for those who write pages.
+    Without ``run`` nothing is updated, and examples without results are omitted, for quick builds.
     """
     target.mkdir(parents=True, exist_ok=True)
     cards, pages = [], []
@@ -60,7 +60,7 @@ def _page(script: Path, media: Path) -> str:
 
 
 def _results(script: Path, folder: Path) -> Path:
-    """The folder of what the example writes and prints."""
+    """The folder of the example's files and output."""
     sources = [script, EXAMPLES / "_example.py", *sorted((ROOT / "src").rglob("*.py"))]
     mark = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     seal = folder.with_suffix(".mark")

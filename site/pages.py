@@ -10,7 +10,7 @@ import tutorials
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = {"README": "readme", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog", "SECURITY": "security"}
-"""Files beside ``docs`` that the site shows too, by the name of their page."""
+"""Files outside ``docs`` that the site shows too, by the name of their page."""
 CHAPTERS = {
     "start": ("Start", ("readme", "notation", "conventions")),
     "guide": (
@@ -78,7 +78,7 @@ def write(target: Path) -> None:
 def _version() -> str:
     found = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
     if found is None:
-        raise SystemExit("CITATION.cff tells no version")
+        raise SystemExit("CITATION.cff has no version")
     return found[1]
 
 

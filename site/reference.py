@@ -12,7 +12,7 @@ import api_page
 from api_page import Export
 
 NOT_OURS = "object,str,int,float,tuple,dict,Enum,Exception,BaseException,Warning,local"
-"""Classes whose inherited members are known to everybody."""
+"""Classes whose inherited members are not listed."""
 _STAR = re.compile(r"(?<![\\*`])\*(?=[\w.])")
 
 
@@ -20,7 +20,7 @@ def write(target: Path) -> None:
     """Pages of all packages and of all names below ``target``."""
     (target / "names").mkdir(parents=True, exist_ok=True)
     modules = {m.__name__: found for m in api_page.public_modules() if (found := _code(m))}
-    homes: dict[int, Export] = {}  # what several packages offer has one page, where its name is shortest
+    homes: dict[int, Export] = {}  # names exported by several packages have one page, at their shortest path
     for export in sorted((e for exports in modules.values() for e in exports), key=lambda e: e.path.count(".")):
         homes.setdefault(id(export.value), export)
     for export in homes.values():
@@ -33,7 +33,7 @@ def write(target: Path) -> None:
 
 
 def escaped(text: str) -> str:
-    """A docstring in which the stars of shapes, ``(*batch, n)``, and the bars of norms are not taken for markup.
+    """A docstring with escaped stars of shapes, ``(*batch, n)``, and bars of norms.
 
     >>> print(escaped("(*batch, n) of |x| and ``*q``"))
     (\\*batch, n) of \\|x\\| and ``*q``

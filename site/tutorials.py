@@ -1,4 +1,4 @@
-"""Tutorials: pages of ``docs/tutorials`` as notebooks with their pictures, and as pages of the site with what their programs print.
+"""Tutorials: pages of ``docs/tutorials`` as notebooks with figures, and as pages of the site with the output of their programs.
 
 ``python site/tutorials.py [NAME ...]`` runs the pages in Jupyter kernels and writes ``notebooks/NAME.ipynb`` (needs the extra ``docs``).
 A fenced block ``python`` is a cell, ``sh`` a command; a block after ``<!-- file: NAME -->`` is a file that later cells read.
@@ -34,7 +34,7 @@ class Cell:
 
     @property
     def source(self) -> str:
-        """As Jupyter takes it."""
+        """Source for Jupyter."""
         heads = {"sh": "%%sh\n", "file": f"%%writefile {self.name}\n"}
         if self.kind == "quote":
             return f"```{self.name}\n{self.text}\n```"
@@ -42,7 +42,7 @@ class Cell:
 
     @property
     def is_run(self) -> bool:
-        """Whether it does something."""
+        """Whether it is executed."""
         return self.kind in ("python", "sh", "file")
 
 
@@ -69,7 +69,7 @@ def cells(name: str) -> list[Cell]:
 
 
 def notebook(name: str) -> dict[str, Any]:
-    """The page as a notebook that was not run."""
+    """The page as a notebook without outputs."""
     made = []
     for k, cell in enumerate(cells(name)):
         entry: dict[str, Any] = {"id": f"{name}-{k}", "metadata": {}, "source": cell.source}
@@ -83,7 +83,7 @@ def notebook(name: str) -> dict[str, Any]:
 
 
 def _outward(text: str) -> str:
-    """Links to pages as they lead from the folder of the notebooks."""
+    """Links to pages relative to the folder of the notebooks."""
     return re.sub(r"\]\((?!https?:|#)([^)]+)\)", lambda m: f"](../docs/tutorials/{m[1]})", text)
 
 
@@ -141,7 +141,7 @@ def _shown(outputs: list[dict[str, Any]], target: Path, stem: str) -> list[str]:
         data = output.get("data", {})
         if "image/png" in data:
             (target / f"{stem}-{k}.png").write_bytes(base64.b64decode(data["image/png"]))
-            lines += [f"![what the cell draws]({stem}-{k}.png)", ""]
+            lines += [f"![output of the cell]({stem}-{k}.png)", ""]
         elif "text/html" in data:
             lines += ["```{raw} html", '<div class="output">', "".join(data["text/html"]), "</div>", "```", ""]
         elif "text/plain" in data:

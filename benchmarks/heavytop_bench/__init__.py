@@ -1,4 +1,4 @@
-"""Measurements of the library itself and against other engines, in one process.
+"""Measurements of heavytop and comparisons with other engines, in one process.
 
 A benchmark is a module with ``TITLE`` and ``run(effort, peers) -> Report``; :mod:`heavytop_bench.registry` lists them.
 """

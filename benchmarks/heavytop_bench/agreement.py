@@ -1,4 +1,4 @@
-"""No figure without agreement: an engine is timed only after its accelerations were found equal to ours."""
+"""Agreement check: an engine is timed only if its accelerations agree with heavytop's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TOLERANCE = 1e-9
 
 
 class DisagreementError(HeavytopError, RuntimeError):
-    """A peer computes something else, so comparing the times would mean nothing."""
+    """A peer computes other results, so a comparison of times would be meaningless."""
 
 
 def check(what: str, ours: np.ndarray, theirs: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""What Python costs at the border: short runs and single states, called again and again."""
+"""Overhead of calls from Python: short runs and single states, called repeatedly."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ LIMITED_TARGET = 120.0
 """Nanoseconds."""
 
 NOTES = (
-    "simulate, prepared: a run of one step of a free body, less that step: the difference of this and a run of many steps tells the time of one.",
-    "rkmk45: a whole call less its attempts, whose time comes from a run with a tight tolerance in the same way; the rest is Python.",
+    "simulate, prepared: a run of one step of a free body, less that step, whose time is the difference to a run of many steps.",
+    "rkmk45: a complete call less its attempts, whose time is measured in the same way by a run with a tight tolerance; the rest is Python.",
     "acceleration, function, out: one state of the tricopter with load in a Python loop; a peer is charged with its function and its call.",
     "law with limits: RKMK4 steps of 10 ms of a quadcopter with its law in every step, near hover, in a batch on one thread.",
 )
@@ -65,7 +65,7 @@ def runs(report: BenchReport, effort: BenchEffort) -> None:
         return lambda: simulate(model, start, 1.0, 1.0, method)
 
     short: dict[str, Work] = {"simulate": fixed(1), "prepared": lambda: ready(start)}
-    # long runs apart: they would leave the caches full of what nobody needs
+    # long runs separately: they would fill the caches
     groups = (short, {"rkmk45": chosen(loose)}, {"many": fixed(many), "tight": chosen(tight)})
     attempts = [simulate(model, start, 1.0, 1.0, method).timing.steps for method in (loose, tight)]
     times = {name: seconds for works in groups for name, seconds in best_times(works, effort).items()}

@@ -1,4 +1,4 @@
-"""Rows of ``bench fly``: one robust controller under all conditions, RotorPy's law in the same plants beside it."""
+"""Rows of ``bench fly``: one robust controller under all conditions, compared with RotorPy's law in the same plants."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LATE_TARGET, LATE_DRAG_TARGET = 5e-3, 10e-3
 START_TARGETS = {"circle 1.5 m 0.5 Hz": (0.035, 0.040)}
 OTHER_TARGETS = (0.008, 0.015)
 """RMS (m) from the level start, without delay and with 20 ms."""
-TOLD = (
-    Case("delay 10 ms, told 20", delay=0.01),
-    Case("delay 20 ms, told 20", delay=0.02),
-    Case("delay 30 ms, told 20", delay=0.03),
+SPECIFIED = (
+    Case("delay 10 ms, specified 20", delay=0.01),
+    Case("delay 20 ms, specified 20", delay=0.02),
+    Case("delay 30 ms, specified 20", delay=0.03),
 )
 UNTOLD = tuple(case for case in reality.QUIET if "delay" in case.name or "lag" in case.name)
 
@@ -55,7 +55,7 @@ def rows(report: BenchReport, quick: bool) -> None:
         name = f"circle of {radius:g} m at {frequency:g} Hz for 4 s, beyond the rotors"
         report.row(flight=name, max=float(off.max()), drop_m=float(-run.q[:, 2].min()), median_end_m=float(off[-1]))
         report.limit(f"{name}: distance at the end", float(off[-1]), reality.NEAR, "m")
-    _told(report, count)
+    _known_and_unknown_delays(report, count)
     _dead(report, count)
 
 
@@ -108,12 +108,12 @@ def _courses(report: BenchReport) -> None:
         )
 
 
-def _told(report: BenchReport, count: int) -> None:
-    """What the controller is told, and what it is not."""
-    for found in reality.recover(TOLD, count, delay=0.02):
+def _known_and_unknown_delays(report: BenchReport, count: int) -> None:
+    """Delays specified to the controller, and unknown ones."""
+    for found in reality.recover(SPECIFIED, count, delay=0.02):
         report.row(flight=f"{found.name}, not identified", **_figures(found))
     for found in reality.recover(UNTOLD, count, identify=False):
-        report.row(flight=f"{found.name}, neither told nor identified", **_figures(found))
+        report.row(flight=f"{found.name}, neither specified nor identified", **_figures(found))
 
 
 def _dead(report: BenchReport, count: int) -> None:
@@ -125,7 +125,7 @@ def _dead(report: BenchReport, count: int) -> None:
         (Case("dead rotor from any attitude", dead=(0,)),), count, "survivor", spread=reality.SPREAD, seconds=20.0
     )[0]
     report.row(flight=back.name, **_figures(back))
-    report.ratio(f"{back.name}: share that comes back", back.share, 1.0)
+    report.ratio(f"{back.name}: share that recovers", back.share, 1.0)
     still, windy = reality.two_dead(count)
     report.row(flight=still.name, within_3_m=still.within_3_m, farthest_m=still.farthest, **_figures(still))
     report.row(flight=windy.name, within_3_m=windy.within_3_m, farthest_m=_finite(windy.farthest), **_figures(windy))

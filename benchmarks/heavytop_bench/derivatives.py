@@ -1,4 +1,4 @@
-"""Derivatives of the forward dynamics by configuration, velocity and torque: the Panda beside peers, and a chain of 20."""
+"""Derivatives of the forward dynamics by configuration, velocity and torque: the Panda compared with peers, and a chain of 20."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from heavytop_bench.trees import chain, panda
 TITLE = "derivatives of the forward dynamics of a seven-joint arm in batch, ns per state"
 TARGET = 12.0
 CHAIN, CHAIN_TARGET = 20, 5.7
-"""Links, and microseconds a state: half of what version 0.1.0 took."""
+"""Links, and microseconds a state: half of the time of version 0.1.0."""
 
 
 def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:

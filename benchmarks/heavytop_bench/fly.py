@@ -1,4 +1,4 @@
-"""Flights of the Hummingbird beside RotorPy's: tracking, wrong parameters, recovery, loops, speed."""
+"""Flights of the Hummingbird compared with RotorPy's: tracking, wrong parameters, recovery, loops, speed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TITLE = "Hummingbird with rotor lag and drag: tracking in m, recovery in s, clos
 ANGLES = (90.0, 150.0, 155.0, 160.0, 170.0, 179.0)
 TILTING_STARTS = 2000
 TILTING_TARGETS = {7.0: 0.95, 10.0: 1.0}
-"""Largest thrust of a rotor (N) and share of the starts that must come back."""
+"""Largest thrust of a rotor (N) and share of the starts that must recover."""
 SINGLE_STEPS = 1000
 """Of one call, on both sides."""
 BATCH_TARGET, SINGLE_TARGET, ROLLOUT_TARGET = 1000.0, 300.0, 50.0

@@ -27,7 +27,7 @@ TUMBLING = FreeBody(np.array([1.0, 2.0, 3.0]), np.array([0.5, 1.0, 0.1]))
 OURS = ("rkmk4", "rkmk6", "rkmk8", "energy_momentum", "variational")
 ALONE = ", aba alone"
 COMPILED = "exudyn"
-"""A peer whose whole run is one call of compiled code, as ours is: whole calls are held against it too."""
+"""A peer whose run is one call of compiled code, like heavytop's: complete calls are compared too."""
 STEPS = tuple(round(2 ** (k / 2)) for k in range(13, 25))
 SHORT = 3e-3
 TOLERANCES = tuple(10.0**-k for k in range(4, 13))
@@ -35,20 +35,20 @@ LEVELS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 
 NOTES = (
     "Omega error: |Omega - reference| / 100 rad/s; R error: Frobenius norm of R - reference. Rounding alone gives about 1e-8 to 5e-8.",
-    "cpu: the whole call; loop: its steps times the time per step, which is the difference of the longest run and one of a single "
-    "step, so the cost of starting a run is left out for every engine alike.",
+    "cpu: the complete call; loop: its steps times the time per step, which is the difference of the longest run and one of a single "
+    "step, so the cost of starting a run is omitted for every engine.",
     "heavytop: a call of heavytop.simulate on a free body with six degrees of freedom, one trajectory, one lane.",
     "exudyn: SolveDynamic, explicit Lie-group integration; mujoco: mj_step of all steps in one call; building the models is not timed.",
     "pin RK4: classical RK4 in a Python loop with pin.aba and pin.integrate, whose error in R is of order 2. "
     f"'pin RK4{ALONE}': the same errors, charged only with four evaluations of aba inside the engine and nothing else.",
     "A ratio is the time of the cheapest run of the peer that reaches an accuracy over that of our cheapest run that does; "
-    "targets are held against loops, and against whole calls of Exudyn, each of which is one call of compiled code as ours is.",
+    "targets refer to loops, and to complete calls of Exudyn, each of which is one call of compiled code like heavytop's.",
 )
 
 
 @dataclass(frozen=True)
 class AccuracyPoint:
-    """One run: its errors, and its processor time in seconds, as a whole and without the cost of starting a run."""
+    """One run: its errors, and its processor time in seconds, in total and without the cost of starting a run."""
 
     method: str
     steps: int
@@ -151,7 +151,7 @@ def sweep(
 def step_times(times: dict[tuple[str, int], float]) -> dict[str, float]:
     """Seconds per step of each method from (name, steps) -> seconds: the longest run less that of one step.
 
-    Tolerances behind a comma belong to one method. Too short runs, where the difference drowns in noise, count as a whole.
+    Tolerances after a comma belong to one method. For runs too short for a significant difference the total time counts.
 
     >>> step_times({("a", 1): 3.0, ("a", 11): 8.0, ("a", 5): 0.0})
     {'a': 0.5}
@@ -180,7 +180,7 @@ def errors_of(state: FreeState, reference: FreeState) -> tuple[float, float]:
 def cheapest(
     points: Iterable[AccuracyPoint], level: float, with_attitude: bool, kind: str = "loop"
 ) -> AccuracyPoint | None:
-    """The run of least time (``loop``, or ``seconds`` as a whole) whose error is at most ``level``."""
+    """The run of least time (``loop``, or ``seconds`` in total) whose error is at most ``level``."""
     good = [p for p in points if p.error(with_attitude) <= level]
     return min(good, key=lambda p: getattr(p, kind)) if good else None
 
@@ -224,7 +224,7 @@ def unreached(points: list[AccuracyPoint], rivals: list[str]) -> list[str]:
 def long_runs(
     report: BenchReport, title: str, body: FreeBody, h: float, steps: int, methods: Iterable[FreeBodyMethod]
 ) -> None:
-    """What is left of energy, angular momentum and orthogonality in the end; none of these runs is timed."""
+    """Final errors of energy, angular momentum and orthogonality; none of these runs is timed."""
     model = model_of(body)
     runs = {name: our_run(model, body, h, steps, name) for name in OURS}
     runs |= {method.name: method.make(body, h, steps) for method in methods}

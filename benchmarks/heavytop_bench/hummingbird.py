@@ -139,7 +139,7 @@ def fly(reference: Any, start: Any, course: Course, plant: Vehicle | None = None
 def recovery(
     angles: Any, axes: Any = ("x", "y"), duration: float = 5.0
 ) -> dict[tuple[str, float], tuple[float, float]]:
-    """Time to settle within 5 cm and 5 degrees (s, inf if never) and loss of height (m) from rest at the angles (degrees)."""
+    """Settling time within 5 cm and 5 degrees (s, inf if never) and loss of height (m) from rest at the angles (degrees)."""
     v = vehicle()
     cases = [(axis, float(angle)) for axis in axes for angle in angles]
     turned = [so3.exp(np.radians(angle) * so3.unit_axis(axis)) for axis, angle in cases]
@@ -158,7 +158,7 @@ def recovery(
 
 
 def steps_per_second(batch: int, steps: int, repeats: int) -> float:
-    """Closed-loop steps of 10 ms (controller, rotors, drag, one RK4 step each) per second of processor time: whole calls, best of several.
+    """Closed-loop steps of 10 ms (controller, rotors, drag, one RK4 step each) per second of processor time: complete calls, best of several.
 
     From starts 0.1 m around a set point, which is held.
     """
@@ -188,7 +188,7 @@ def steps_per_second(batch: int, steps: int, repeats: int) -> float:
 
 
 def hull_steps_per_second(batch: int, steps: int, repeats: int, limited: bool) -> float:
-    """The same without rotor lag and drag: what MuJoCo's model of the vehicle has, but with the controller."""
+    """The same without rotor lag and drag, like MuJoCo's model of the vehicle, but with the controller."""
     v = vehicle()
     q = np.broadcast_to(v.model.neutral(), (batch, v.model.nq)).copy()
     q[:, :3] += 0.1 * np.random.default_rng(0).standard_normal((batch, 3))

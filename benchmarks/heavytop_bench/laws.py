@@ -133,7 +133,7 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport
         prototype = prototype_of(model)
         clock = perf_counter()
         with warnings.catch_warnings():
-            # a hull that tilts to move sideways needs a prototype of its own; for the time of a call any will do
+            # a hull that tilts to move sideways needs a special prototype; for the time of a call any suffices
             warnings.simplefilter("ignore", UnstableWarning)
             law = energy_law(model, prototype, limits=(-bound, bound))
         law(model.neutral(), np.zeros(model.nv), model.neutral())

@@ -1,4 +1,4 @@
-"""Where and with what a benchmark ran."""
+"""The machine and the versions of a benchmark."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from heavytop.errors import CompileError
 from heavytop_bench.peers import versions
 
 BUSY = 0.75
-"""Load average for each core from which on a report says that the machine was shared; a benchmark itself takes one core."""
+"""Load average per core above which a report notes other work; a benchmark takes one core."""
 LIBRARIES = ("numpy", "casadi", "llvmlite")
 
 
 def processor() -> str:
-    """The name of the processor, as the operating system knows it."""
+    """The name of the processor."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -49,13 +49,13 @@ def describe() -> dict[str, Any]:
 
 
 def other_work() -> str:
-    """A note that the machine is busy with other work, which makes times longer; empty if it is not."""
+    """A note that other work is running, which makes times longer; empty otherwise."""
     if not hasattr(os, "getloadavg"):
         return ""
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     if load < BUSY * cores:
         return ""
-    return f"measured beside other work (load average {load:.1f} on {cores} cores when it began): all its times may be too long."
+    return f"measured during other work (load average {load:.1f} on {cores} cores at the start): all times may be too long."
 
 
 def text(machine: dict[str, Any]) -> str:

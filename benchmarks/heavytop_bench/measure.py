@@ -1,4 +1,4 @@
-"""Timing on a machine that is never quite quiet: short blocks in turn, the best of many, on the clock of the process."""
+"""Timing on a machine with other work: alternating short blocks, the best of many, on the clock of the process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True)
 class BenchEffort:
-    """How much time a benchmark may take.
+    """Effort of a benchmark.
 
     Attributes
     ----------
@@ -37,16 +37,16 @@ class BenchEffort:
 
     @classmethod
     def tiny(cls) -> BenchEffort:
-        """Enough to see that everything runs; the times mean nothing."""
+        """The least effort that runs everything; the times are meaningless."""
         return cls(seconds=0.0, block=1e-5, rounds=1, batch=10, lengths=(5, 6))
 
 
 def best_times(
     candidates: Mapping[str, Work], effort: BenchEffort, clock: Callable[[], float] = time.process_time
 ) -> dict[str, float]:
-    """Seconds per call of each candidate: the least over blocks taken in turn, so that a disturbance hits all alike.
+    """Seconds per call of each candidate: the least over alternating blocks, so that disturbances affect all equally.
 
-    The first call of a block is not timed: it warms the caches that the candidate before has filled.
+    The first call of a block is not timed: it warms the caches after the previous candidate.
 
     >>> ticks = iter(range(1000))
     >>> best_times({"one tick a call": lambda: None}, BenchEffort.tiny(), clock=lambda: next(ticks))
@@ -67,7 +67,6 @@ def best_times(
 
 
 def _repeats(work: Work, block: float, clock: Callable[[], float]) -> int:
-    """How many calls fill a block."""
     work()
     count = 1
     while True:

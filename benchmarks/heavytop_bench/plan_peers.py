@@ -28,7 +28,7 @@ ARRIVED = 1e-2
 NOTE = (
     "peers: least effort from rest to rest in a fixed time, {steps} held inputs. Ours meets the goal as a constraint, crocoddyl by a cost at the end "
     "that is raised in three steps. Cost and arrival of both are those of a fine simulation with their inputs. Times are the best of {repeats}, of "
-    "the solver alone: ours with one RK4 step per input as crocoddyl has it; `plan` is our whole call, refined to 1e-8."
+    "the solver alone: ours with one RK4 step per input like crocoddyl; `plan` is the complete call, refined to 1e-8."
 )
 
 
@@ -68,7 +68,7 @@ def compare(report: BenchReport, peers: Sequence[Peer] | None, effort: BenchEffo
     report.missing += missing
     quick = effort.seconds == 0
     if missing:
-        report.notes.append(f"{', '.join(missing)}: pip install 'heavytop[planners]', in an environment of its own.")
+        report.notes.append(f"{', '.join(missing)}: pip install 'heavytop[planners]', in a separate environment.")
     if not present:
         return
     known = cases()
@@ -98,7 +98,7 @@ def _compare(
             _agree(f"{peer.name}, {case.name}", case, trials[0].accelerations)
         except DisagreementError as error:
             report.notes.append(
-                f"{error} Crocoddyl 3.2.1 is built for pin 4.0; beside another one it computes other accelerations."
+                f"{error} Crocoddyl 3.2.1 is built for pin 4.0; with another version it computes other accelerations."
             )
             continue
         found = [_best(trial.solve, repeats) for trial in trials]
@@ -116,7 +116,7 @@ def _compare(
 
 
 def _best(work: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Least processor time (s), and what came out."""
+    """Least processor time (s), and the result."""
     result, least = work(), np.inf
     for _ in range(repeats):
         begin = time.process_time()

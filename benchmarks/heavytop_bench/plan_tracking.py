@@ -1,4 +1,4 @@
-"""Plans followed by plants that differ from what their controllers know."""
+"""Plans tracked by plants that differ from the models of their controllers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from heavytop.system.model import Model
 from heavytop_bench.report import BenchReport
 
 ERRORS = {"m +10 %, J -10 %": (1.1, 0.9), "m -10 %, J +10 %": (0.9, 1.1)}
-"""Factors of masses and moments. The controllers were chosen for the first error; the second one is there to see what the choice is worth."""
+"""Factors of masses and moments. The controllers were chosen for the first error; the second one tests the choice."""
 RESERVES = {"cart-pole": 0.0, "arm": 0.0, "bicopter": 0.3}
 """Share of the inputs that is left to feedback where it is not 0.2."""
 AGILE = (8.0, 25.0)
@@ -38,7 +38,7 @@ def follow(report: BenchReport, plans: dict[str, Plan], progress: Callable[[str]
                 progress(f"plan, {label} {off:.3g} m")
     report.notes.append(
         "tracked: the energy law has the poles 8/s and 25 rad/s (gates, flip, perch), elsewhere the prototype of for_model at the end of the plan; "
-        "furuta has 4 s. What is beyond the limit, and plans without reserve: docs/plan/tracking.md."
+        "furuta has 4 s. Errors above the limit, and plans without reserve: docs/plan/tracking.md."
     )
 
 

@@ -1,4 +1,4 @@
-"""Error against work: how much processor time each integrator takes for how much accuracy."""
+"""Work-precision measurements of integrators: processor time and error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flights of the Hummingbird and the racer under conditions as they are: one controller with one set of constants, and RotorPy's beside it."""
+"""Flights of the Hummingbird and the racer under realistic conditions: one controller with one set of constants, compared with RotorPy's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONSTANTS = (
 
 @dataclass(frozen=True)
 class Case:
-    """What is different from what the controller assumes; factors are true over assumed, times in s."""
+    """Differences from the assumptions of the controller; factors are true over assumed, times in s."""
 
     name: str
     mass: float = 1.0
@@ -72,7 +72,7 @@ QUIET = (
 ROUGH = (
     Case("gusts 6 +- 6 m/s", wind=1.0),
     Case("noise times 3", noise=3.0),
-    Case("all at once", 1.1, 0.9, 0.01, 0.02, noise=1.0, wind=1.0),
+    Case("all combined", 1.1, 0.9, 0.01, 0.02, noise=1.0, wind=1.0),
     Case("all twice", 1.1, 0.9, 0.02, 0.03, noise=2.0, wind=1.0),
 )
 SLOW = (Case("50 Hz"),)
@@ -85,7 +85,7 @@ DEAD = (
 DEAD_ROUGH = (
     Case("dead rotor, noise times 3", noise=3.0, dead=(3,)),
     Case("dead rotor, gusts 6 +- 6 m/s", wind=1.0, dead=(0,)),
-    Case("dead rotor, all at once", 1.1, 0.9, 0.01, 0.02, noise=1.0, wind=1.0, dead=(0,)),
+    Case("dead rotor, all combined", 1.1, 0.9, 0.01, 0.02, noise=1.0, wind=1.0, dead=(0,)),
 )
 
 
@@ -168,7 +168,7 @@ def sensors(cases: Sequence[Case], count: int) -> Sensors:
 
 
 class ScaledNoise(Sensed):
-    """Sensors whose noise has a factor of its own for each member."""
+    """Sensors with an individual noise factor for each member."""
 
     factors: np.ndarray = np.ones(1)
 
@@ -274,7 +274,7 @@ class Tracked:
 
 
 def track(course: Course, kind: str = "ours", cases: Sequence[Case] = COURSE_CASES) -> list[Tracked]:
-    """Fly a course in all cases at once."""
+    """Fly a course in all cases in one batch."""
     craft, truth = vehicle(), plant(False)
     heading = (1.0, 0.0, 0.0) if course.side is None else None
     reference = flat_reference(craft.model, course.curve, course.side, heading, course.duration)
@@ -376,7 +376,7 @@ def overdemand(radius: float, frequency: float) -> tuple[Run, np.ndarray]:
 
 
 def two_dead(count: int) -> tuple[Recovered, Recovered]:
-    """Two opposite rotors dead, which the controller is told: in still air, and in wind of 3 +- 3 m/s."""
+    """Two opposite rotors dead, known to the controller: in still air, and in wind of 3 +- 3 m/s."""
     law = DeadRotorLaw(vehicle(), (0, 2))
     cases = (Case("two opposite dead rotors", dead=(0, 2)),), (Case("the same in 3 +- 3 m/s", wind=0.5, dead=(0, 2)),)
     still, windy = (recover(case, count, spread=None, seconds=20.0, law=law)[0] for case in cases)
@@ -384,7 +384,7 @@ def two_dead(count: int) -> tuple[Recovered, Recovered]:
 
 
 def hexacopter_eight() -> float:
-    """RMS (m) of a hexacopter that flies its eight while a rotor stands still, which its law knows."""
+    """RMS (m) of a hexacopter that flies its figure eight with a failed rotor known to its law."""
     craft = hexacopter()
     course = make("eight", craft)
     truth = RotorPlant(craft, uncertain=True)

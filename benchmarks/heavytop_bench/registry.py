@@ -34,7 +34,7 @@ BENCHMARKS = {
 
 
 def title(name: str) -> str:
-    """What a benchmark measures."""
+    """The title of a benchmark."""
     return _module(name).TITLE
 
 
@@ -58,7 +58,7 @@ def _module(name: str) -> Any:
 
 
 def run(name: str, effort: BenchEffort | None = None, peers: Sequence[Peer] | None = None) -> BenchReport:
-    """Run one benchmark; ``peers`` (default: the known ones) take part in it where they offer what it measures.
+    """Run one benchmark with the ``peers`` (default: the known ones) that support it.
 
     >>> run("forward", BenchEffort.tiny(), peers=()).rows[0]["system"]
     'tricopter-load'

@@ -1,4 +1,4 @@
-"""What a benchmark reports: rows of figures, ratios beside their targets, notes on how they came about."""
+"""Benchmark reports: rows of figures, ratios with their targets, notes on the method."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Figure = float | int | str
 
 @dataclass(frozen=True)
 class Ratio:
-    """A figure with its target; ``at_least`` tells which side of the target is good.
+    """A figure with its target; ``at_least`` states whether the target is a lower bound.
 
     Ratios of speed are dimensionless; a limit on a time carries its unit.
 
@@ -48,7 +48,7 @@ class BenchReport:
 
     Examples
     --------
-    >>> report = BenchReport("name", "what it measures", rows=[{"system": "panda", "ns": 90.0}])
+    >>> report = BenchReport("name", "title", rows=[{"system": "panda", "ns": 90.0}])
     >>> report.ratio("panda / peer", 24.0, target=18.0)
     >>> report.unmet
     []
@@ -75,7 +75,7 @@ class BenchReport:
 
     @property
     def unmet(self) -> list[Ratio]:
-        """Ratios that miss their targets."""
+        """Ratios that do not meet their targets."""
         return [ratio for ratio in self.ratios if ratio.met is False]
 
     def to_json(self) -> dict[str, Any]:

@@ -82,7 +82,7 @@ NOTES = (
     "arrays: the kernel called on NumPy arrays of states. Damping and friction of the files are left out, as Pinocchio knows none.",
     "pin: abaInParallel on one thread, on the model that Pinocchio makes of the same file.",
     "mujoco: mj_forward called from Python on our export as MJCF, constraints off, minus the time of a call that only scans the velocities. "
-    "Moments of inertia that no body has, which it refuses in files, are set afterwards.",
+    "Physically impossible moments of inertia, which it rejects in files, are set afterwards.",
 )
 
 
@@ -138,7 +138,7 @@ def _chain(scratch: Path, n: int) -> MeasuredRobot:
 def measure(
     case: MeasuredRobot, effort: BenchEffort, peers: Sequence[Peer], scratch: Path, report: BenchReport
 ) -> dict[str, float]:
-    """Nanoseconds per state, ours under "arrays"; a peer that refuses the robot is noted."""
+    """Nanoseconds per state, ours under "arrays"; a peer that rejects the robot is noted."""
     model, rng = case.model, np.random.default_rng(0)
     q, v = model.random(rng, (effort.batch,)), rng.standard_normal((effort.batch, model.nv))
     u, p = rng.standard_normal((effort.batch, model.nu)), model.parameter_vector()
@@ -150,7 +150,7 @@ def measure(
         try:
             trials[peer.name] = peer.robot(RobotCase(model, case.file, case.is_free, q, v, forces, scratch))
         except ModelError as error:
-            report.notes.append(f"{peer.name} refuses {case.name}: {error}")
+            report.notes.append(f"{peer.name} rejects {case.name}: {error}")
             continue
         check(f"{peer.name}, {case.name}", ours[:AGREE], *trials[peer.name].results)
         candidates |= trials[peer.name].candidates(peer.name)

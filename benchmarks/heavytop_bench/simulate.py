@@ -1,4 +1,4 @@
-"""Steps of many trajectories: what a Lie-group step costs beside its evaluations, and beside MuJoCo's rollout."""
+"""Steps of many trajectories: the cost of a Lie-group step relative to its evaluations and to MuJoCo's rollout."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRAJECTORIES = 128
 WITHIN, AHEAD = 1.4, 50.0
 
 NOTES = (
-    f"step: heavytop.simulate of {TRAJECTORIES} trajectories over {STEPS} steps on one thread, records only of the ends, as a whole.",
+    f"step: heavytop.simulate of {TRAJECTORIES} trajectories over {STEPS} steps on one thread, complete call, records at the ends only.",
     "packed, arrays: forward dynamics of one state in a batch as in the benchmark 'forward'. The limit is held against packed.",
     "mujoco: rollout of the same quadcopter with the same thrusts and RK4, states of all steps recorded as rollout always does, "
     "one thread; its ends agree with ours.",
@@ -37,7 +37,7 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport
     report = BenchReport("simulate", TITLE, missing=missing, notes=list(NOTES))
     effort = replace(
         effort, seconds=3 * effort.seconds
-    )  # a run is long beside an evaluation, and a quiet moment for it is rarer
+    )  # a run takes longer than an evaluation, so it is disturbed more often
     tricopter(report, effort)
     quad(report, effort, present)
     return report

@@ -1,4 +1,4 @@
-"""Forward dynamics of one state after the other, without lanes: what a single simulation sees."""
+"""Forward dynamics of single states, without lanes, as in a single simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps: what they cost beside the bare simulation, in one process and on local workers, and the memory they take."""
+"""Sweeps: overhead relative to the bare simulation, in one process and on local workers, and memory."""
 
 from __future__ import annotations
 

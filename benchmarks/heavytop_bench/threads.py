@@ -18,7 +18,7 @@ from heavytop_bench.trees import tricopter_load
 TITLE = "a large batch on one and on two threads, time per state"
 TARGET = 1.8
 BATCHES = 32
-"""The batch is so many times longer than that of the other benchmarks."""
+"""Length of the batch relative to that of the other benchmarks."""
 
 
 def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
@@ -39,6 +39,6 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport
         report.row(threads=name, states=len(states.q), wall_ns=seconds * per_state, cpu_ns=work[name] * per_state)
     report.ratio("two threads / one", times["1 thread"] / times["2 threads"], TARGET)
     if before is not None:
-        busy = "; other programs are running, so the ratio says little" if before > 0.7 else ""
+        busy = "; other programs are running, so the ratio is unreliable" if before > 0.7 else ""
         report.notes.append(f"wall time; load average {before:.2f} on {os.cpu_count()} cores when it began{busy}.")
     return report

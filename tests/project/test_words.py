@@ -54,11 +54,7 @@ PENDING: tuple[str, ...] = (
         f"src/heavytop/{name}.py"
         for name in ("__init__", "_arrays", "_files", "_likeness", "_pickling", "_toml_lines", "errors")
     ),
-    "docs",
-    "benchmarks",
-    "examples",
-    "scripts",
-    "site",
+    "docs/api.md",
 )
 """Places that are still to be rewritten; none at a release."""
 
@@ -75,8 +71,8 @@ def files() -> Iterator[Path]:
 
 
 def words(text: str) -> Counter[str]:
-    """Forbidden words of a text, also as parts of identifiers."""
-    text = WORD_LIST.sub("", text)
+    """Forbidden words of a text, also as parts of identifiers, except ``file.tell()`` and names of tests."""
+    text = re.sub(r"\.tell\(|\btest_\w+", "", WORD_LIST.sub("", text))
     separated = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text.replace("_", " "))
     return Counter(match[0].lower() for match in FORBIDDEN.finditer(separated))
 

@@ -1,4 +1,4 @@
-"""Other engines. A peer is one module of this package with an object ``PEER``; nothing else has to name it."""
+"""Other engines. A peer is a module of this package with an object ``PEER``, which is found automatically."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def versions() -> dict[str, str]:
 
 
 def divide(peers: Sequence[Peer] | None, what: str) -> tuple[list[Peer], list[str]]:
-    """Of the peers (None: the known ones) that offer ``what``: those that are installed, and the names of those that are not."""
+    """The installed peers (None: the known ones) that support ``what``, and the names of the missing ones."""
     offering = [peer for peer in (known() if peers is None else peers) if peer.offers(what)]
     present = [
         peer for peer in offering if (peer.name in versions() if peer in known() else peer.version() is not None)

@@ -1,6 +1,6 @@
-"""What a peer is: its name, how to find out whether it is installed, and a method for everything it can be compared in.
+"""Peers: name, installed version, and a method for each supported comparison.
 
-A benchmark asks the peers that offer what it measures; one that is not installed is reported as missing. No time of a peer is
+A benchmark uses the peers that support it; one that is not installed is reported as missing. No time of a peer is
 reported before its results were found equal to ours.
 """
 
@@ -29,7 +29,7 @@ AGREE = 8
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What a peer computes, and the call that is timed.
+    """The results of a peer, and the timed call.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class FreeBodyMethod:
     ----------
     make : body, step size in s, number of steps -> a call that integrates from the start to the end. Only the call is timed.
     is_rival : whether it takes part in the comparison of accuracy against time; the others are listed in the long runs.
-    most_steps : a loop in Python is not asked for more.
+    most_steps : limit for loops in Python.
     evaluations : body -> trial of the forward dynamics alone, four of which one step takes; None: not compared.
     """
 
@@ -120,7 +120,7 @@ class FreeBodyMethod:
 
 @dataclass(frozen=True, eq=False)
 class MotionCase:
-    """An optimal motion that planners can be asked for: from rest to rest in a fixed time with least effort, inputs held and limited.
+    """An optimal motion for planners: from rest to rest in a fixed time with least effort, inputs held and limited.
 
     The cost is the integral of ``sum_i weight (u_i - about_i)^2``; ``low`` and ``high`` (nu,) limit the inputs.
     """
@@ -143,7 +143,7 @@ class MotionCase:
 
 @dataclass(frozen=True, eq=False)
 class MotionFound:
-    """What a planner found: held inputs u (steps, nu), iterations, and what it did, in words."""
+    """The result of a planner: held inputs u (steps, nu), iterations, and a description."""
 
     u: Floats
     iterations: int
@@ -173,7 +173,7 @@ class Flights(Protocol):
         ...
 
     def recovery(self, angle: float, axis: str = "x") -> tuple[float, float]:
-        """Time to settle (s, inf if never) and loss of height (m) from rest at an angle (degrees)."""
+        """Settling time (s, inf if never) and loss of height (m) from rest at an angle (degrees)."""
         ...
 
     def steps_per_second(self, steps: int, repeats: int) -> float:
@@ -182,12 +182,12 @@ class Flights(Protocol):
 
 
 class Peer(ABC):
-    """Another engine. Subclasses set the two names and override what they offer; a benchmark asks for nothing else.
+    """Another engine. Subclasses set the two names and override the supported comparisons.
 
     Attributes
     ----------
     name : of its distribution, its columns and its ratios.
-    module : what is imported.
+    module : the imported module.
 
     Examples
     --------
@@ -225,7 +225,7 @@ class Peer(ABC):
         raise NotImplementedError
 
     def robot(self, case: RobotCase) -> Trial:
-        """Accelerations of a robot from a file; raises a ModelError where the engine refuses it."""
+        """Accelerations of a robot from a file; raises a ModelError if the engine rejects it."""
         raise NotImplementedError
 
     def free_body(self) -> tuple[FreeBodyMethod, ...]:

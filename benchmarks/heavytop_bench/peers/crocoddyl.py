@@ -28,11 +28,11 @@ ENDS = (1e2, 1e4, 1e6)
 """Weights of the squared distance from the goal, times that of the effort."""
 ITERATIONS = 300
 ROOT = "root_joint"
-"""What Crocoddyl calls the joint of a free body."""
+"""Crocoddyl's name for the joint of a free body."""
 
 
 class Crocoddyl(Peer):
-    """What Crocoddyl is compared in."""
+    """The comparisons with Crocoddyl."""
 
     name = module = "crocoddyl"
 
@@ -132,7 +132,7 @@ class PosedMotion:
         return np.asarray(conventions.to_pinocchio(self.case.model, q).q)
 
     def accelerations(self, q: Floats, v: Floats, u: Floats) -> Floats:
-        """Forward dynamics by its differential model, in our coordinates; joints are alike."""
+        """Forward dynamics by its differential model, in heavytop's coordinates; joints are the same."""
         data, rows = self.running.createData(), []
         for place, speed, given in zip(self._configurations(q), v, u, strict=True):
             self.running.calc(data, np.concatenate([place, speed]), given)

@@ -12,7 +12,7 @@ from heavytop_bench.peers.base import FreeBody, FreeBodyMethod, FreeState, Peer
 
 
 class Exudyn(Peer):
-    """What Exudyn is compared in."""
+    """The comparisons with Exudyn."""
 
     name = module = "exudyn"
 

@@ -28,7 +28,7 @@ CALLS = 20
 
 
 class MuJoCo(Peer):
-    """What MuJoCo is compared in."""
+    """The comparisons with MuJoCo."""
 
     name = module = "mujoco"
 
@@ -75,7 +75,7 @@ class MuJoCo(Peer):
 
 
 def _with_possible_inertias(file: Path) -> dict[str, float]:
-    """Body -> c of those whose moments J MuJoCo refuses, which are J + c 1 in the file now; the principal axes stay, c is taken off again."""
+    """Body -> c of those whose moments J MuJoCo rejects: the file contains J + c 1 with the same principal axes, and c is subtracted again."""
     tree = ElementTree.parse(file)
     added = {}
     for body in tree.iter("body"):

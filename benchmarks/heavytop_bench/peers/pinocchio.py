@@ -25,7 +25,7 @@ SLOW_STEPS = 2048
 
 
 class Pinocchio(Peer):
-    """What Pinocchio is compared in."""
+    """The comparisons with Pinocchio."""
 
     name, module = "pin", "pinocchio"
 

@@ -13,7 +13,7 @@ from heavytop_bench.hummingbird import LOOP_RADIUS, LOOP_RATE, WAYPOINTS
 from heavytop_bench.peers.base import Flights, Peer
 
 # measured once with RotorPy 3.0.0 and its default controller, drag on (RMS in m; closed-loop steps per second; vehicle-steps per second
-# of its batched mode on one thread with 10 000 vehicles): what stands in the table where RotorPy is not installed
+# of its batched mode on one thread with 10 000 vehicles): shown in the table if RotorPy is not installed
 STATED = {
     "circle 1 m 0.2 Hz": 0.0548,
     "circle 1.5 m 0.5 Hz": 0.239,
@@ -118,7 +118,7 @@ def track(name: str, wrong: bool = False) -> tuple[float, float]:
 
 
 def recovery(angle: float, axis: str = "x", duration: float = 5.0) -> tuple[float, float]:
-    """Time to settle within 5 cm and 5 degrees (s, inf if never) and loss of height (m) from rest at an angle (degrees)."""
+    """Settling time within 5 cm and 5 degrees (s, inf if never) and loss of height (m) from rest at an angle (degrees)."""
     half = np.radians(angle) / 2
     q = np.array([0.0, 0.0, 0.0, np.cos(half)])
     q["xyz".index(axis)] = np.sin(half)
@@ -131,7 +131,7 @@ def recovery(angle: float, axis: str = "x", duration: float = 5.0) -> tuple[floa
 
 
 def steps_per_second(steps: int, repeats: int) -> float:
-    """Closed-loop steps of 10 ms per second of CPU time from 0.1 m beside a set point, which is held; nothing is recorded. Best of several runs."""
+    """Closed-loop steps of 10 ms per second of CPU time from 0.1 m next to a constant set point; nothing is recorded. Best of several runs."""
     flat = _module("trajectories.hover_traj").HoverTraj().update(0.0)
     start, best = _start(x=np.array([0.1, 0.0, 0.0])), np.inf
     with warnings.catch_warnings():
@@ -154,7 +154,7 @@ class _Flights:
 
 
 class RotorPy(Peer):
-    """What RotorPy is compared in."""
+    """The comparisons with RotorPy."""
 
     name = module = "rotorpy"
 

@@ -10,7 +10,7 @@ TEST = Path(__file__).parents[3] / "tests" / "mechanics" / "test_formalisms_agre
 figure, axis = plt.subplots(figsize=(9, 3.8))
 names = []
 for k, listed in enumerate(runpy.run_path(str(TEST))["SYSTEMS"]):
-    system = listed if callable(listed) else listed.values[0]  # a case of pytest has its marks beside
+    system = listed if callable(listed) else listed.values[0]  # a parametrised case of pytest carries marks
     table = np.stack(list(system().values()))
     middle = np.median(table, axis=0)
     deviation = np.max(np.abs(table - middle), axis=1) / np.max(np.abs(middle))
