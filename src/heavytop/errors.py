@@ -48,13 +48,6 @@ class CompileError(HeavytopError, RuntimeError):
     """Native code could not be made or loaded."""
 
 
-class ArgumentError(HeavytopError, TypeError, ValueError):
-    """Arguments of a kind that a public function cannot take."""
-
-    def __str__(self) -> str:  # KeyError, from which a variant derives, would show the repr
-        return str(self.args[0]) if self.args else ""
-
-
 class FileFormatError(HeavytopError, ValueError):
     """A file whose content is not what its format demands."""
 

@@ -7,7 +7,7 @@ import pytest
 
 import heavytop as ht
 from heavytop import control
-from heavytop.errors import ArgumentError, ControlError, ShapeError
+from heavytop.errors import ControlError, ShapeError
 from heavytop.plan import problems
 
 
@@ -98,21 +98,6 @@ def test_wrappers_send_to_the_law_inside(what: str) -> None:
     law = craft.law(limits=False).with_reference(craft.model.neutral())
     with pytest.raises(ControlError, match=rf"controller\.law\.{what}\(\)"):
         getattr(law, what)()
-
-
-@pytest.mark.parametrize(
-    ("make", "named", "meant"),
-    [
-        (control.lqr, {"weights": 1}, "'cost'"),
-        (control.lqr, {"Q": 1}, "'cost'"),
-        (control.mpc, {"state": {}}, "'states'"),
-        (control.mpc, {"dt": 0.1}, "'step'"),
-        (control.mpc, {"N": 3}, "'horizon'"),
-    ],
-)
-def test_names_of_other_tools_are_understood(cart: ht.Model, make, named, meant: str) -> None:
-    with pytest.raises(ArgumentError, match=f"Did you mean {meant}"):
-        make(cart, [0.0, 0.0], **named)
 
 
 @pytest.mark.thorough

@@ -20,7 +20,7 @@ from heavytop.control import (
     thrust_reference,
 )
 from heavytop.control.references.curves import derivatives
-from heavytop.errors import ArgumentError, ControlError, ShapeError
+from heavytop.errors import ControlError, ShapeError
 from heavytop.geometry import se3, so3
 
 
@@ -335,7 +335,7 @@ def test_options_of_curves_that_stand_still_are_kept() -> None:
     rest = control.Reference.from_function(model, lambda t: np.array([0.3, 0.0]), duration=2.0, start_time=5.0)
     assert (rest.duration, rest.start_time, rest.period) == (2.0, 5.0, None)
     assert control.Reference.set_point(model).period == 1.0
-    with pytest.raises(ArgumentError, match="duration"):
+    with pytest.raises(TypeError, match="durration"):
         control.Reference.from_function(model, lambda t: np.array([0.3, 0.0]), durration=2.0)
 
 

