@@ -110,10 +110,10 @@ _ON_DEMAND = (
     | dict.fromkeys(("attitude", "choice", "normal", "uniform"), "heavytop.sweep")
     | {"load": "heavytop.io.robot_files"}
 )
-"""Where the names lie that are imported when first used, so that ``import heavytop`` stays quick."""
+"""Modules of the names that are imported on first use, so that ``import heavytop`` is fast."""
 
 
-if not TYPE_CHECKING:  # a type checker shall see only the names declared above, so that it finds misspelled ones
+if not TYPE_CHECKING:  # type checkers should see only the names declared above, to find misspelled ones
 
     def __getattr__(name: str) -> Any:
         if name not in _ON_DEMAND:

@@ -1,7 +1,7 @@
-"""The handful of array helpers that let one formula run on numbers and on symbols.
+"""Array helpers that let one formula run on numbers and on symbols.
 
 Numbers are NumPy arrays with any leading batch axes. Symbols are ``casadi.ArrayInterface`` values over ``SX``: they follow
-NumPy for zero to two axes (ufuncs, ``@``, ``np.matvec``, ``np.vecdot``, ``np.cross``, ``np.stack``, ...) but know neither
+NumPy for zero to two axes (ufuncs, ``@``, ``np.matvec``, ``np.vecdot``, ``np.cross``, ``np.stack``, ...) but support neither
 ``...`` in an index nor broadcasting of batch axes. Everything in ``geometry``, ``coordinates``, ``mechanics`` and ``system``
 is written with NumPy and these helpers, so the same line computes a number, traces a program and yields a derivative.
 """
@@ -33,13 +33,13 @@ Flags: TypeAlias = NDArray[np.bool_]
 """Truth values, one for each entry of a batch."""
 
 Numbers: TypeAlias = ArrayLike
-"""What becomes :data:`Floats` when it comes in: numbers, sequences of numbers, arrays."""
+"""Input that becomes :data:`Floats`: numbers, sequences of numbers, arrays."""
 
 if TYPE_CHECKING:
     Seed: TypeAlias = np.random.Generator | int | None
-    """Where random numbers come from: a generator, a seed, or None for new ones every time."""
+    """Source of random numbers: a generator, a seed, or None for new ones every time."""
 else:
-    Seed = Any  # numpy.random is loaded by those who draw
+    Seed = Any  # numpy.random is imported where it is used
 
 
 def is_symbolic(*values: object) -> bool:
@@ -55,7 +55,7 @@ def _is_symbol(value: object) -> bool:
 
 
 def as_array(value: Any, what: str = "a value") -> Array:
-    """Turn numbers, symbols and nested sequences of both into an array of our own (numbers are copied); ``what`` they are, for errors.
+    """A new array of numbers, symbols or nested sequences of both; ``what`` names them in errors.
 
     >>> as_array((1, 2, 3))
     array([1., 2., 3.])
@@ -68,7 +68,7 @@ def as_array(value: Any, what: str = "a value") -> Array:
 
 
 def constant(value: Any, what: str = "a value") -> Array:
-    """As :func:`as_array`, but read-only: a constant of a description, which nobody can change after equations were derived from it.
+    """As :func:`as_array`, but read-only: a constant of a description, which cannot change after equations were derived from it.
 
     >>> constant((1, 2, 3))[0] = 5.0
     Traceback (most recent call last):
@@ -103,7 +103,7 @@ def freeze_fields(instance: Any) -> None:
 
 
 def numbers(value: Any, what: str = "a value") -> np.ndarray:
-    """Real numbers as a float array; text, ragged lists and complex numbers are refused with ``what`` they were meant for."""
+    """Real numbers as a float array; a ShapeError that names ``what`` for text, ragged lists and complex numbers."""
     if isinstance(value, np.ndarray) and value.dtype == np.float64:
         return value
     try:
@@ -143,7 +143,7 @@ def is_finite(array: np.ndarray) -> bool:
 
 
 def finite_matrix(value: Any, what: str) -> np.ndarray:
-    """Finite real numbers (..., m, n); LAPACK does not come back from a decomposition of infinities."""
+    """Finite real numbers (..., m, n), as LAPACK does not terminate for infinities."""
     array = numbers(value, what)
     if array.ndim < 2:
         raise wrong_shape(what, ("...", "m", "n"), array.shape)
@@ -317,7 +317,7 @@ def directional(expression: Array, variables: Array, direction: Array) -> Array:
 
 
 def sparse(matrix: Array) -> Array:
-    """A symbolic matrix whose structural zeros are known, so that products skip them. Numbers become symbols."""
+    """A symbolic matrix with structural zeros, which products skip. Numbers become symbols."""
     import casadi
 
     value = matrix.to_casadi() if is_symbolic(matrix) else casadi.DM(np.asarray(matrix, dtype=float))
@@ -341,5 +341,5 @@ def substitute(expression: Array, variables: Array, values: Array) -> Array:
 
 
 def shape(x: Array) -> tuple[int, ...]:
-    """Shape of numbers or symbols (``np.shape`` sees a symbolic vector as a row matrix)."""
+    """Shape of numbers or symbols (``np.shape`` takes a symbolic vector as a row matrix)."""
     return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)

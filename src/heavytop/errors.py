@@ -1,4 +1,4 @@
-"""Typed errors. Each message says what was expected, what came, where, and what to do."""
+"""Typed errors. Each message states the expectation, the given value, its place, and a remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 _FEW = 4
-"""Entries of a body or joint that a question lists."""
+"""Most names in a suggestion."""
 
 
 class HeavytopError(Exception):
@@ -18,22 +18,22 @@ class ShapeError(HeavytopError, ValueError):
 
 
 class ModelError(HeavytopError, ValueError):
-    """A description that no mechanical system has (names, graph, inertia, joints, coordinates)."""
+    """An impossible description of a mechanical system (names, graph, inertia, joints, coordinates)."""
 
 
 class UnknownNameError(ModelError, KeyError):
-    """A name that was never declared."""
+    """An undeclared name."""
 
     def __str__(self) -> str:  # KeyError would show the repr
         return str(self.args[0]) if self.args else ""
 
 
 class ConfigurationError(HeavytopError, ValueError):
-    """A configuration ``q`` that is off its manifold, or that the operation cannot take."""
+    """A configuration ``q`` that is off its manifold or invalid for the operation."""
 
 
 class SimulationError(HeavytopError, RuntimeError):
-    """A simulation that cannot start or cannot go on."""
+    """A simulation that cannot start or continue."""
 
 
 class ControlError(HeavytopError, ValueError):
@@ -41,7 +41,7 @@ class ControlError(HeavytopError, ValueError):
 
 
 class PlanError(HeavytopError, ValueError):
-    """A motion that cannot be planned as it is described, or that no motion fulfils."""
+    """A contradictory or infeasible planning problem."""
 
 
 class CompileError(HeavytopError, RuntimeError):
@@ -49,19 +49,19 @@ class CompileError(HeavytopError, RuntimeError):
 
 
 class FileFormatError(HeavytopError, ValueError):
-    """A file whose content is not what its format demands."""
+    """A file that cannot be read or written, or that violates its format."""
 
 
 class RecipeError(HeavytopError, ValueError):
-    """An object that cannot travel to another process, or a recipe that cannot be read here."""
+    """An object that cannot be pickled, or a recipe that cannot be read."""
 
 
 class SweepError(HeavytopError, ValueError):
-    """A sweep that cannot be made, or a store that does not belong to it."""
+    """An impossible sweep, or a store of another sweep."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The question that ends a message about a name: the nearest known one, the first entries of what is named, or nothing if none is near.
+    """The suggestion at the end of a message about a name: the nearest known name or the first entries of that body; empty if none is near.
 
     >>> did_you_mean("axsi", ["origin", "axis"])
     " Did you mean 'axis'?"
@@ -71,7 +71,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     " Did you mean 'acceleration'?"
     """
     if not isinstance(name, str):
-        return ""  # whoever asks tells what came
+        return ""
     names = [n for n in known if isinstance(n, str)]
     owners = [] if "." in name else [n.rpartition(".")[0] for n in names if "." in n]
     first = [*(n for n in names if "." not in n), *owners] if owners else names
