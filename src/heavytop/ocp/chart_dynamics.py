@@ -152,6 +152,12 @@ class ChartRates(Portable):
         """q_bar and p."""
         return {"q_bar": symbol("q_bar", self.nq), "p": symbol("p", len(self.model.parameter_names))}
 
+    @cached_property
+    def node(self) -> tuple[Array, dict[str, Array], Array]:
+        """Symbols of a node: y = (e, v, u), q_bar and p by name, and the configuration q (nq,) as their expression."""
+        y, symbols = symbol("y", self.nx + self.nu), self.symbols()
+        return y, symbols, chart(self.coordinates, symbols["q_bar"], y[: self.ne])
+
     def shared(self, name: str, build: Callable[[], Expression]) -> Derivatives:
         """The function of an expression. Functions with equal expressions are one object, so that each is compiled once."""
         made = Derivatives(name, build)

@@ -1,4 +1,4 @@
-"""The inputs that a motion needs."""
+"""Inverse dynamics for the inputs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._arrays import is_finite
 from heavytop.system.model import Model
 
 DEPENDENT = 1e-9
-"""Relative size below which a direction of the inputs counts as without effect."""
+"""Relative singular value below which a direction of the inputs is without effect."""
 
 
 def needed_inputs(
     model: Model, q: np.ndarray, v: np.ndarray, a: np.ndarray, parameters: Mapping[str, Any] | None = None
 ) -> np.ndarray:
-    """Inputs u (..., nu) with ``B u = M a + bias`` as well as possible, for states (..., nq), (..., nv) and accelerations (..., nv).
+    """Inputs u (..., nu) of least error in ``B u = M a + bias``, for states (..., nq), (..., nv) and accelerations (..., nv).
 
-    Reactions of loops and constraints take their part: only what acts along the velocities N that they allow has to be balanced,
-    ``N^T B u = N^T (M a + bias)``.
+    Loops and constraints react: only forces along their admissible velocities N have to be balanced, ``N^T B u = N^T (M a + bias)``.
 
     Examples
     --------
@@ -28,7 +28,11 @@ def needed_inputs(
     >>> needed_inputs(quad, quad.neutral(), np.zeros(6), np.zeros(6)).round(3)
     array([2.207, 2.207, 2.207, 2.207])
     """
-    force, B = model.inverse_dynamics(q, v, a, parameters), model.input_matrix(q, parameters)
+    force = model.evaluate("inverse_dynamics", q, v, a, parameters=parameters)
+    B = model.evaluate("input_matrix", q, parameters=parameters)
+    if not (is_finite(force) and is_finite(B)):
+        model.inverse_dynamics(q, v, a, parameters)  # raises the reason
+        model.input_matrix(q, parameters)
     if model.is_constrained:
         N = np.swapaxes(model.minimal_tangent(q, v, parameters=parameters).N, -2, -1)
         force, B = np.matvec(N, force), N @ B

@@ -19,6 +19,7 @@ from heavytop.ocp.collocation import intervals
 from heavytop.ocp.node_blocks import Block
 from heavytop.ocp.problem import OptimalControlProblem
 from heavytop.ocp.shooting import NodeLayout, Trajectory
+from heavytop.ocp.solvers.nonlinear_program import NonlinearProgram
 from heavytop.ocp.sparsity import interval_patterns
 from heavytop.simulate.integrators.tableaus import Tableau
 
@@ -34,7 +35,7 @@ class Row:
     node: int
 
 
-class Transcription:
+class Transcription(NonlinearProgram):
     """The nonlinear program of a problem around given centres.
 
     Parameters

@@ -211,7 +211,7 @@ class Jerk(RunningCost):
         sizes = {"q": scene.rates.nq, "v": model.nv, "u": model.nu, "p": len(model.parameter_names)}
         own = {name: symbol(name, size) for name, size in sizes.items()}
         rate = symbol("u_rate", model.nu)
-        at = NodeScene(scene.rates, *own.values(), symbol("none", 0))
+        at = NodeScene(scene.rates, own["q"], own["v"], own["u"], own["p"], symbol("none", 0))
         (q_rate,) = scene.rates.traced("rate").expressions(at.q, at.v, at.p)
         along = lambda x: (  # noqa: E731
             directional(x, at.q, q_rate) + directional(x, at.v, at.acceleration()) + directional(x, at.u, rate)

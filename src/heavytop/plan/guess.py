@@ -102,10 +102,10 @@ def _coasted(problem: Problem, q: np.ndarray, v: np.ndarray, h: float) -> np.nda
     """Configurations (n + 1, nq) after steps of h from q with the velocities v (n + 1, nv)."""
     if not v.any():
         return np.broadcast_to(q, (len(v), len(q)))
-    model, nodes = problem.model, [q]
+    c, nodes = problem.rates.coordinates, [q]
     for here, there in pairwise(v):
-        moved = model.integrate(nodes[-1][: model.nq], 0.5 * (here + there), h)
-        nodes.append(problem.rates.coordinates.project(np.append(moved, nodes[-1][model.nq :] + h)))
+        w = _joint_velocity(problem, nodes[-1], 0.5 * (here + there))
+        nodes.append(c.project(c.integrate(nodes[-1], w, h)))
     return np.array(nodes)
 
 
@@ -155,7 +155,7 @@ def _waypoint(problem: Problem, index: int, near: np.ndarray) -> np.ndarray:
 def nearest(problem: Problem, q: np.ndarray, constraints: tuple[Constraint, ...]) -> np.ndarray:
     """A configuration near q that fulfils constraints of the problem: damped Gauss-Newton steps on their violation."""
     c, ne = problem.rates.coordinates, problem.rates.ne
-    bound = [problem.node_constraints[constraint] for constraint in constraints]
+    bound = [problem.bound_constraints[constraint] for constraint in constraints]
     still = np.concatenate([np.zeros(problem.rates.nx), problem.hover])
     turns = np.array([unit != "m/s" for unit in c.v_units])
 

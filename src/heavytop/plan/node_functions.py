@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop._arrays import Array, split, symbol
+from heavytop._arrays import Array, concatenate, split, symbol
 from heavytop.ocp.chart_dynamics import Derivatives, Expression
-from heavytop.ocp.charts import chart
 from heavytop.ocp.node_blocks import Block
 from heavytop.ocp.transcription import Transcription
 from heavytop.plan.constraints import Rest
 from heavytop.plan.costs import Distance, Jerk, RunningCost, Time
 from heavytop.plan.loops import followed_velocities
-from heavytop.plan.problem import NodeConstraint, Problem
+from heavytop.plan.problem import BoundConstraint, Problem
 from heavytop.plan.scene import NodeScene, node_function
 from heavytop.simulate.integrators.tableaus import RK4, Tableau
 
-Placed = list[tuple[NodeConstraint, np.ndarray]]
+Placed = list[tuple[BoundConstraint, np.ndarray]]
 """Constraints with the nodes at which they hold."""
 
 
@@ -39,15 +38,15 @@ class NodeFunctions:
         rated = any(isinstance(term, Jerk) for _, term in self._terms)
 
         def build() -> Expression:
-            y = symbol("y", rates.nx + (2 if rated else 1) * rates.nu)
-            symbols, constants = rates.symbols(), symbol("constants", sum(sizes))
-            e, v, u, u_rate = split(y, (rates.ne, rates.nv, rates.nu, rates.nu if rated else 0))
-            q = chart(rates.coordinates, symbols["q_bar"], e)
+            (y, symbols, q), constants = rates.node, symbol("constants", sum(sizes))
+            _, v, u = split(y, (rates.ne, rates.nv, rates.nu))
+            u_rate = symbol("u_rate", rates.nu if rated else 0)
             total: Array = 0.0
             for (_, term), numbers in zip(self._terms, split(constants, sizes), strict=True):
                 scene = NodeScene(rates, q, v, u, symbols["p"], numbers[1:], u_rate)
                 total = total + numbers[0] * term.integrand(scene)
-            return np.reshape(total, (1,)), y, {**symbols, "constants": constants}
+            variables = concatenate(y, u_rate) if rated else y
+            return np.reshape(total, (1,)), variables, {**symbols, "constants": constants}
 
         return rates.shared("integrand", build)
 
@@ -56,13 +55,13 @@ class NodeFunctions:
         problem = self.problem
         placed: dict[Derivatives, Placed] = {}
 
-        def add(found: NodeConstraint, nodes: np.ndarray) -> None:
+        def add(found: BoundConstraint, nodes: np.ndarray) -> None:
             if found.depends_on_inputs(self.rates) and not problem.linear:
                 nodes = nodes[nodes < problem.steps]  # the last node has no input
             if len(nodes):
                 placed.setdefault(found.function, []).append((found, nodes))
 
-        bound, every = problem.node_constraints, np.arange(problem.steps + 1)
+        bound, every = problem.bound_constraints, np.arange(problem.steps + 1)
         for constraint in problem.begin:
             add(bound[constraint], every[:1])
         inner = every[int(problem.start is not None) : len(every) - int(problem.goal is not None)]

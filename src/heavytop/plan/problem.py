@@ -45,7 +45,7 @@ class Phase:
 
 
 @dataclass(frozen=True, eq=False)
-class NodeConstraint:
+class BoundConstraint:
     """A constraint with its function of the variables of a node and its bounds (m,)."""
 
     constraint: Constraint
@@ -54,7 +54,7 @@ class NodeConstraint:
     upper: np.ndarray
 
     @classmethod
-    def of(cls, rates: ChartRates, constraint: Constraint) -> NodeConstraint:
+    def of(cls, rates: ChartRates, constraint: Constraint) -> BoundConstraint:
         """Trace the function of a constraint."""
         function = node_function(rates, "constraint", constraint.function, len(constraint.constants))
         (size,) = function.traced_value.outputs["value"]
@@ -91,6 +91,8 @@ class Problem(OptimalControlProblem, Value):
         return (*self.path, *self.begin, *(c for phase in self.phases for c in (*phase.path, *phase.end)))
 
     @cached_property
-    def node_constraints(self) -> dict[Constraint, NodeConstraint]:
+    def bound_constraints(self) -> dict[Constraint, BoundConstraint]:
         """All constraints with their functions."""
-        return {constraint: NodeConstraint.of(self.rates, constraint) for constraint in dict.fromkeys(self.constraints)}
+        return {
+            constraint: BoundConstraint.of(self.rates, constraint) for constraint in dict.fromkeys(self.constraints)
+        }

@@ -11,7 +11,6 @@ import numpy as np
 from heavytop._arrays import Array, symbol
 from heavytop.errors import PlanError
 from heavytop.ocp.chart_dynamics import ChartRates, Derivatives, Expression
-from heavytop.ocp.charts import chart
 from heavytop.system.description.names import WORLD
 from heavytop.system.model import Model
 
@@ -101,9 +100,7 @@ def node_function(
     """``function(scene)`` (m,) with derivatives by (e, v, u) in the chart of a node; ``constants``: their number."""
 
     def build() -> Expression:
-        y, symbols = symbol("y", rates.nx + rates.nu), rates.symbols()
-        own = symbol("constants", constants)
-        q = chart(rates.coordinates, symbols["q_bar"], y[: rates.ne])
+        (y, symbols, q), own = rates.node, symbol("constants", constants)
         scene = NodeScene(rates, q, y[rates.ne : rates.nx], y[rates.nx :], symbols["p"], own)
         return function(scene) + 0.0 * y[0], y, {**symbols, "constants": own}  # a constant is a function too
 

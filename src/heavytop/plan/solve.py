@@ -87,18 +87,20 @@ def solve(problem: Problem, guess: Guess, options: SolveOptions) -> Plan:
     while True:
         most = options.iterations if shot is None else min(options.iterations, TRIED)
         program, solution = _solve_centred(functions, guess, method, replace(options, iterations=most), warm)
-        problem = functions.problem
         failed = solution.status in (Status.INFEASIBLE, Status.FAILED, Status.LIMIT)
-        if restarts < RESTARTS and method in METHODS and solution.status is not Status.STOPPED:
-            defects = _defects(functions, motion_of(program, solution.x), METHODS)
-            if defects[method] > COARSE and (restarts == 0 or (min(defects.values()) > COARSE and not failed)):
-                attempts.append(_attempt(program, method, solution, defects[method]))
-                restarts += 1
-                if restarts == RESTARTS:
-                    raise singular(program, solution, defects[method])
-                functions, guess = begin if restarts == 1 else _finer(*begin, METHODS)
-                method, warm = ACCURATE, None
-                continue
+        guess = motion_of(program, solution.x)
+        methods = METHODS if method in METHODS else COLLOCATION
+        defects = _defects(functions, guess, methods)
+        defect = defects[method]
+        coarse = methods is METHODS and solution.status is not Status.STOPPED and defect > COARSE
+        if coarse and (restarts == 0 or (min(defects.values()) > COARSE and not failed)):
+            attempts.append(_attempt(program, method, solution, defect))
+            restarts += 1
+            if restarts == RESTARTS:
+                raise singular(program, solution, defect)
+            functions, guess = begin if restarts == 1 else _finer(*begin, METHODS)
+            method, warm = ACCURATE, None
+            continue
         if failed:
             if shot is not None:  # not stiff after all
                 if 2 * program.count > MOST_REFINED:
@@ -111,10 +113,6 @@ def solve(problem: Problem, guess: Guess, options: SolveOptions) -> Plan:
             # a motion within all constraints exists: start from it
             guess, warm, rescued = motion_of(program, nearest.x), None, True
             continue
-        guess = motion_of(program, solution.x)
-        methods = METHODS if method in METHODS else COLLOCATION
-        defects = _defects(functions, guess, methods)
-        defect = defects[method]
         attempts.append(_attempt(program, method, solution, defect))
         if defect <= options.tolerance or solution.status is Status.STOPPED:
             if violations := other_closure(program, solution.x, defect):

@@ -76,7 +76,7 @@ def _checks(problem: Problem) -> Iterator[_Check]:
 
 
 def _excess(problem: Problem, constraint: Constraint) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    function = problem.node_constraints[constraint].function
+    function = problem.bound_constraints[constraint].function
 
     def excess(y: np.ndarray, centres: np.ndarray) -> np.ndarray:
         (values,) = function.value(y, centres, problem.parameters, constraint.constants)

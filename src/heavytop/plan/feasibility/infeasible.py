@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import PlanError
-from heavytop.ocp.solvers import Solution, Solver, SolveRequest, Status
+from heavytop.ocp.solvers import NonlinearProgram, Solution, Solver, SolveRequest, Status
 from heavytop.ocp.transcription import Transcription
 from heavytop.plan.loops import CLOSE
 
@@ -36,7 +36,7 @@ class InfeasibleError(PlanError):
         self.violations = violations
 
 
-class Elastic:
+class Elastic(NonlinearProgram):
     """A transcription with soft goal and constraints: the program of least violation. Variables: its own, then both slacks."""
 
     def __init__(self, inner: Transcription) -> None:
@@ -49,15 +49,25 @@ class Elastic:
         self._goal_rows = inner.rows + np.arange(len(goal))
         self._soft_rows = np.concatenate([self._blocks, self._goal_rows])
         self.soft = len(self._soft_rows)
-        low, high = inner.row_bounds
-        self.row_bounds = np.concatenate([low, inner.lower[goal]]), np.concatenate([high, inner.upper[goal]])
         lower, upper = inner.lower.copy(), inner.upper.copy()
         if problem.goal is not None:
             lower[goal] = np.concatenate([np.full(ne, -np.inf), problem.bounds.v[0]])
             upper[goal] = np.concatenate([np.full(ne, np.inf), problem.bounds.v[1]])
         self.lower = np.concatenate([lower, np.zeros(2 * self.soft)])
         self.upper = np.concatenate([upper, np.full(2 * self.soft, np.inf)])
-        self.units = None if inner.units is None else np.concatenate([inner.units, np.ones(2 * self.soft)])
+
+    @property
+    def units(self) -> np.ndarray | None:
+        """Units of the variables; those of slacks are 1."""
+        units = self.inner.units
+        return None if units is None else np.concatenate([units, np.ones(2 * self.soft)])
+
+    @cached_property
+    def row_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the rows; those of the goal are last."""
+        low, high = self.inner.row_bounds
+        lower, upper = self.inner.lower[self._goal], self.inner.upper[self._goal]
+        return np.concatenate([low, lower]), np.concatenate([high, upper])
 
     def objective(self, x: np.ndarray) -> float:
         """Sum of the slacks."""

@@ -66,8 +66,8 @@ def check_momentum(problem: Problem, shortest: float, longest: float) -> None:
     if not mass > 0:
         return
     states = [(state.q[: model.nq], state.v) for state in (problem.start, problem.goal) if state is not None]
-    r_0, r_1 = (model.center_of_mass(q, parameters) for q, _ in states)
-    v_0, v_1 = (model.momentum(q, v, parameters=parameters).linear / mass for q, v in states)
+    r_0, r_1 = (model.evaluate("center_of_mass", q, parameters=parameters) for q, _ in states)
+    v_0, v_1 = (model.evaluate("momentum", q, v, parameters=parameters)[0] / mass for q, v in states)
     within = "" if not np.isfinite(longest) else f" in {longest:g} s"
     ways = []
     for n in _directions(push, r_1 - r_0, v_0, gravity, longest):
@@ -169,9 +169,9 @@ def outer_push(problem: Problem) -> Push | None:
     turning: dict[str, dict[int, np.ndarray]] = {}
     for k, given in enumerate(description.inputs.values()):
         if type(given) is JointForce:
-            if given.body == root.label and axis is None:
-                return None
             if given.body == root.label:
+                if axis is None:
+                    return None
                 fixed[k] = float(_valued(problem, given.gear)) * axis
         elif type(given) is Thruster:
             turning.setdefault(given.body, {})[k] = _valued(problem, unit_axis(given.axis, given.body))

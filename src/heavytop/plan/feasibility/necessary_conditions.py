@@ -46,8 +46,8 @@ def check_ends(problem: Problem) -> None:
 
 
 def _check_state(problem: Problem, constraint: Constraint, state: State, what: str) -> None:
-    rates, bound = problem.rates, problem.node_constraints[constraint]
-    depends = bound.function.patterns[0].any(axis=0)
+    rates, bound = problem.rates, problem.bound_constraints[constraint]
+    depends = np.any(bound.function.patterns[0], axis=0)
     if depends[rates.nx :].any() or (problem.timed and depends[rates.ne - 1] and np.isnan(state.q[-1])):
         return  # depends on inputs, or on the unknown time
     y = np.concatenate([np.zeros(rates.ne), state.v, problem.hover])
@@ -210,7 +210,7 @@ def reach(problem: Problem, frame: str, offset: Any = (0.0, 0.0, 0.0)) -> tuple[
     q, parameters = model.neutral(), dict(zip(model.parameter_names, problem.parameters, strict=True))
 
     def position(name: str, point: Any = (0.0, 0.0, 0.0)) -> np.ndarray:
-        G = np.eye(4) if name == WORLD else model.pose(WORLD, name, q, parameters=parameters)
+        G = np.eye(4) if name == WORLD else model.evaluate(f"pose:{WORLD}:{name}", q, parameters=parameters)
         return G[:3, 3] + G[:3, :3] @ np.asarray(point, dtype=float)
 
     chain = [*(position(name) for name in pivots), position(frame, offset)]
@@ -220,7 +220,7 @@ def reach(problem: Problem, frame: str, offset: Any = (0.0, 0.0, 0.0)) -> tuple[
 def check_numbers(problem: Problem, guess: Guess) -> None:
     """Check that user-defined costs and constraints are finite along the guess."""
     y = np.concatenate([np.zeros((len(guess.q), problem.rates.ne)), guess.v, guess.u], axis=1)
-    functions = {c.label: problem.node_constraints[c].function for c in problem.constraints if isinstance(c, Own)}
+    functions = {c.label: problem.bound_constraints[c].function for c in problem.constraints if isinstance(c, Own)}
     for _, term in problem.cost.terms:
         if isinstance(term, OwnCost):
             functions["the cost OwnCost"] = node_function(
