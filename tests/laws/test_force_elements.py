@@ -293,7 +293,7 @@ def test_a_force_that_holds_the_energy_and_more_is_split() -> None:
     assert_allclose(model.applied_force([0.5], [2.0]), [0.8])
 
 
-def test_what_does_nothing_or_half_is_refused() -> None:
+def test_incomplete_elements() -> None:
     class Nothing(JointElement):
         joint = "b"
 
@@ -310,12 +310,10 @@ def test_what_does_nothing_or_half_is_refused() -> None:
             return q
 
     system = ht.System()
-    with pytest.raises(ht.errors.ModelError, match="nothing in 'b' does nothing: it gives none of energy"):
+    with pytest.raises(ht.errors.ModelError, match="nothing in 'b' does nothing"):
         system.add(Nothing())
-    with pytest.raises(ht.errors.ModelError, match=r"gives energy_gradient\(...\) but not energy"):
+    with pytest.raises(ht.errors.ModelError, match="energy_gradient.*not energy"):
         system.add(OnlyGradient())
-    with pytest.raises(ht.errors.ModelError, match="system.add takes a force element"):
-        system.add(object())  # type: ignore[arg-type]
 
 
 def test_armature_is_a_geared_rotor() -> None:
@@ -358,9 +356,7 @@ def test_names_and_sizes_are_checked() -> None:
     system = ht.System()
     system.body("elbow", joint=ht.Universal(), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))
     system.joint_spring("elbo", stiffness=1.0)
-    with pytest.raises(
-        ht.errors.UnknownNameError, match=r"joint \(in joint spring in 'elbo'\) 'elbo'. Did you mean 'elbow'"
-    ):
+    with pytest.raises(ht.errors.UnknownNameError, match="'elbo'.*'elbow'"):
         system.derive()
     for wrong, text in (
         (
@@ -409,7 +405,7 @@ def test_fingerprint_sees_every_field_of_an_element(name: str) -> None:
             assert described(changed).fingerprint != mark, field.name
 
 
-def test_a_field_that_nobody_told_of_makes_a_model_uncacheable_or_another_one() -> None:
+def test_an_unknown_field_makes_a_model_uncacheable_or_another_one() -> None:
     base = described()
     assert base.fingerprint is not None
     extended = dataclasses.make_dataclass(

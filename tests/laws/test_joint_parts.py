@@ -189,7 +189,7 @@ def test_rotor_on_a_body_needs_its_axis() -> None:
         system.armature("lower", 0.1, axis="z")
     system = machine(False, "lower", "upper", ht.Spherical())
     system.armature("hull", 0.1, body="upper", axis="z")
-    with pytest.raises(ModelError, match="driven by a joint of one velocity, got one of 3"):
+    with pytest.raises(ModelError, match="one velocity, got 3"):
         system.derive(native=False)
     system = machine(False, "lower", "upper", ht.Spherical())
     system.armature("lower", 0.1, body="uper", axis="z")
@@ -219,10 +219,10 @@ def test_limits_are_kept_written_and_met_as_events(tmp_path: Path) -> None:
     assert run.events[0].name == "rod at its lower limit -0.3"
     model.to_urdf(tmp_path / "rod.urdf")
     assert ht.load(tmp_path / "rod.urdf").limits["rod"] == ht.JointLimits(-0.3, 0.5, 1e9, 1e9)
-    with pytest.raises(UnknownNameError, match=r"joint \(with limits\) 'rood'"):
+    with pytest.raises(UnknownNameError, match="'rood'"):
         ht.simulate.limit_events(model, {"rood": ht.JointLimits(0.0, 1.0)})
     system.limit("nothing", 0.0, 1.0)
-    with pytest.raises(UnknownNameError, match=r"joint \(with limits\) 'nothing'"):
+    with pytest.raises(UnknownNameError, match="'nothing'"):
         system.derive(native=False)
 
 
@@ -246,5 +246,5 @@ def test_stops_act_at_the_limits_and_their_energy_is_in_the_balance() -> None:
     run = ht.simulate(ours, ([0.1], [0.0]), 1.5, 2e-3)
     assert np.max(run.q) < 0.75
     assert run.invariants["energy"].drift < 1e-4
-    with pytest.raises(ModelError, match=r"joint stop in 'hnd' needs an end: .* \(system.limit\)"):
+    with pytest.raises(ModelError, match=r"'hnd'.*system\.limit"):
         system.joint_stop("hnd", stiffness=1.0)

@@ -122,7 +122,7 @@ def test_answers_take_batches_parameters_and_odd_arguments() -> None:
     assert model.power(q, v, u).supplied.shape == (3, 2)
     heavier = model.momentum(q, v, parameters={"mass": 2.0}).linear
     assert np.max(np.abs(heavier - model.momentum(q, v).linear)) > 0.1
-    with pytest.raises(ModelError, match="about must be None, 'center_of_mass' or a point"):
+    with pytest.raises(ModelError, match="about.*'center_of_mass'"):
         model.momentum(q, v, about="com")
     with pytest.raises(ShapeError, match="about of momentum"):
         model.momentum(q, v, about=(1.0, 2.0))

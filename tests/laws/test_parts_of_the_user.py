@@ -116,9 +116,9 @@ class Loose(Screw):
 def test_equations_of_a_loop_are_complete() -> None:
     system = ht.System(name="press")
     system.body("ram", joint=ht.Prismatic("z"), inertia=ht.Inertia(3.0))
-    with pytest.raises(ModelError, match=r"closure\(G\) of Loose leaves 2 of six motions free .* but the joint has 1"):
+    with pytest.raises(ModelError, match="Loose leaves 2.* has 1"):
         system.loop("world", "ram", Loose())
-    with pytest.raises(ModelError, match="Inherited joint cannot close a loop: its equations are violated"):
+    with pytest.raises(ModelError, match="Inherited"):
         system.loop("world", "ram", Inherited("z"))
 
 
@@ -137,7 +137,7 @@ class Lopsided(ht.JointElement):
 def test_inertia_of_an_element_is_symmetric() -> None:
     system = arm(ht.Spherical())
     system.add(Lopsided())
-    with pytest.raises(ModelError, match="lopsided in 'arm' must be a symmetric matrix"):
+    with pytest.raises(ModelError, match="lopsided in 'arm'.*symmetric"):
         system.derive(native=False)
 
 
@@ -176,7 +176,7 @@ class Dormant(ht.JointElement):
 def test_a_coefficient_that_is_zero_hides_no_contradiction() -> None:
     system = arm(ht.Revolute("y"))
     system.add(Dormant(system.parameter("stiffness", 0.0)))
-    with pytest.raises(ModelError, match="dormant in 'arm' contradicts itself: energy_gradient"):
+    with pytest.raises(ModelError, match="dormant in 'arm'.*energy_gradient"):
         system.derive(native=False)
 
 
@@ -192,8 +192,8 @@ class Assigned(ht.JointElement):
         return w[0] ** 2
 
 
-def test_a_method_that_nobody_calls_is_refused() -> None:
-    with pytest.raises(ModelError, match="energy was set as an attribute of the object"):
+def test_a_method_set_as_an_attribute() -> None:
+    with pytest.raises(ModelError, match="energy.*attribute"):
         arm(ht.Revolute("y")).add(Assigned())
 
 

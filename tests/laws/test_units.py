@@ -104,13 +104,13 @@ def test_what_is_open_by_a_thousandth_is_refused_in_all_units(name: str, units: 
     model = make(*units)
     q, v = model.assemble(*in_units(model, q, v, L, T))
     moved = q + in_units(model, [1e-3] + [0.0] * (model.nq - 1), v, L, T)[0]
-    with pytest.raises(ConfigurationError, match="start configuration q .* violates its constraints"):
+    with pytest.raises(ConfigurationError, match="start configuration q"):
         ht.simulate(model, (moved, v), until=0.1 * T, step=1e-3 * T)
-    with pytest.raises(ConfigurationError, match="does not close its loops"):
+    with pytest.raises(ConfigurationError, match=r"model\.assemble"):
         model.acceleration(moved, v)
-    with pytest.raises(ConfigurationError, match="start velocity v .* violates its constraints"):
+    with pytest.raises(ConfigurationError, match="start velocity v"):
         ht.simulate(model, (q, v * [1.001, *[1.0] * (model.nv - 1)]), until=0.1 * T, step=1e-3 * T)
-    with pytest.raises(PlanError, match="violates its loops"):
+    with pytest.raises(PlanError, match="loops"):
         ht.plan(model, (moved, 0 * v), (q, 0 * v), duration=T, steps=5)
     nearly = q + in_units(model, [1e-8] + [0.0] * (model.nq - 1), v, L, T)[0]
     assert ht.simulate(model, (nearly, v), until=0.1 * T, step=1e-3 * T).outcome.ok
@@ -121,12 +121,12 @@ def test_where_a_mechanism_stands_says_nothing_about_its_size(away: float) -> No
     model = four_bar(away=away)
     q, v = model.assemble([1.2, -1.0, 1.0])
     np.testing.assert_allclose(q, four_bar().assemble([1.2, -1.0, 1.0])[0], atol=1e-10)
-    with pytest.raises(ConfigurationError, match="violates its constraints"):
+    with pytest.raises(ConfigurationError, match="constraints"):
         ht.simulate(model, (q + [1e-3, 0, 0], v), until=0.1, step=1e-3)
 
 
 @pytest.mark.parametrize("units", [(1.0, 1.0, 1.0), *UNITS])
-def test_a_near_miss_is_told_in_all_units(units: tuple[float, float, float]) -> None:
+def test_a_small_residual_is_reported_in_all_units(units: tuple[float, float, float]) -> None:
     """A slider-crank of nearly equal bars at a large step loses its loop or its energy, whatever the units are."""
     L, M, T = units
     model = slider_crank(L, M, T, last=1.00001)
@@ -201,7 +201,7 @@ def test_answers_about_the_library_are_the_same_in_all_units(name: str, units: U
 @pytest.mark.parametrize("L", [1.0, 1e-7, 1e5])
 def test_moments_that_no_body_has_are_refused_in_all_units(L: float) -> None:
     for wrong in ((-0.1, 1.0, 1.0), (1.0, 1.0, 2.1)):
-        with pytest.raises(ModelError, match="no distribution of particles has these moments"):
+        with pytest.raises(ModelError, match="moment"):
             ht.Inertia(1e-3, moment_at_com=np.array(wrong) * 1e-3 * L**2)
     ht.Inertia(1e-3, com=np.array([3.0, -2.0, 1.0]) * L, moment_at_com=np.array([1.0, 1.0, 2.0]) * 1e-3 * L**2)
 

@@ -216,39 +216,39 @@ def skate_system():
 def test_bad_constraints_are_named():
     system = skate_system()
     system.constrain(lambda q, v: v[0] ** 2, name="square")
-    with pytest.raises(ModelError, match="constraint 'square' must be linear in v"):
+    with pytest.raises(ModelError, match="'square'.*linear in v"):
         system.derive()
     system = skate_system()
     system.constrain(lambda q, v: v[0], name="slide")
-    with pytest.raises(ModelError, match="name 'slide' is taken"):
+    with pytest.raises(ModelError, match="'slide'"):
         system.constrain(lambda q, v: v[1], name="slide")
-    with pytest.raises(ModelError, match="must be a function of q, or of q and v; it takes 3 arguments"):
+    with pytest.raises(ModelError, match="3 arguments"):
         system.constrain(lambda q, v, u: v)
     system.basis(lambda q, w: ht.vector(w[0], w[1], 0.0), ("a", "b"))
-    with pytest.raises(ModelError, match="the basis does not satisfy constraint 'slide': it is violated by"):
+    with pytest.raises(ModelError, match="basis.*'slide'"):
         system.derive()
     system = skate_system()
     system.constrain(lambda q, v: v[0])
     system.basis(lambda q, w: ht.vector(w[0], w[1]), ("a", "b"))
-    with pytest.raises(ModelError, match=r"basis\(q, w\) must return the 3 velocities v"):
+    with pytest.raises(ModelError, match="basis.*3"):
         system.derive()
 
 
 def test_bad_loops_are_named():
-    with pytest.raises(ModelError, match="a Free joint cannot close a loop"):
+    with pytest.raises(ModelError, match="Free.*loop"):
         mechanisms.bricard().loop("rod1", "rod5", ht.Free())
     system = mechanisms.four_bars(1)
     system.loop("crank0", "crank7", ht.Spherical())
-    with pytest.raises(UnknownNameError, match=r"in loop between 'crank0' and 'crank7'.*'crank7'"):
+    with pytest.raises(UnknownNameError, match="'crank0' and 'crank7'"):
         system.derive()
     model = mechanisms.four_bars(1).derive()
-    with pytest.raises(ConfigurationError, match=r"does not close its loops.*model\.assemble"):
+    with pytest.raises(ConfigurationError, match=r"model\.assemble"):
         model.acceleration([0.1, 0.2, 0.9], np.zeros(3))
-    with pytest.raises(UnknownNameError, match=r"unknown joint .*'crank9'"):
+    with pytest.raises(UnknownNameError, match="'crank9'"):
         model.assemble([1.0, -1.0, 1.0], fixed=("crank9",))
-    with pytest.raises(ConfigurationError, match=r"does not close its loops.*model\.assemble"):
+    with pytest.raises(ConfigurationError, match=r"model\.assemble"):
         model.linearize([1.0, -1.0, 1.0])
-    with pytest.raises(ModelError, match="constraint_forces: 'skate' has no loops or constraints left"):
+    with pytest.raises(ModelError, match="constraint_forces: 'skate'"):
         nonholonomic.skate().derive().constraint_forces([0, 0, 0], [1.0, 0.0])
 
 
@@ -257,7 +257,7 @@ def test_a_mechanism_that_cannot_be_closed():
     system.body("a", joint=ht.Revolute("y"), inertia=mechanisms.ROD)
     system.body("b", parent="a", at=(1, 0, 0), joint=ht.Revolute("y"), inertia=mechanisms.ROD)
     system.loop("world", "b", ht.Revolute("y"), at_a=(5.0, 0, 0), at_b=(1, 0, 0))
-    with pytest.raises(ConfigurationError, match=r"cannot be assembled from this guess.*check the lengths"):
+    with pytest.raises(ConfigurationError, match="cannot be assembled"):
         system.derive().assemble([0.1, 0.2])
 
 

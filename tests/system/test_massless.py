@@ -22,7 +22,7 @@ def test_a_massless_joint_is_named(count: int, kind: str) -> None:
         )
     point = None if kind == "nothing behind it" else ht.Inertia(0.5, com=(0, 0, 0.3))
     system.body("loose", parent=f"link{count // 2}", joint=ht.Revolute("z"), inertia=point)
-    with pytest.raises(ModelError, match="velocity 'loose.rate' of 'chain' moves no mass"):
+    with pytest.raises(ModelError, match="'loose.rate' of 'chain'"):
         system.derive(native=False).traced("acceleration")
 
 

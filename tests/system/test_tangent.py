@@ -170,7 +170,7 @@ def test_batches_and_choices() -> None:
     assert model.minimal_tangent(q[0], independent=("rocker",)).names == ("along rocker.rate", "rocker.rate")
     with pytest.raises(UnknownNameError, match="crack"):
         model.linearize(q[0], independent=("crack",))
-    with pytest.raises(ConfigurationError, match="cannot all be chosen freely"):
+    with pytest.raises(ConfigurationError, match="independent"):
         model.linearize(q[0], independent=("crank", "rocker"))
 
 
@@ -180,9 +180,7 @@ def test_a_linearisation_without_the_inputs_that_hold_the_arm_is_told() -> None:
     system.body("arm", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
     system.input("motor", ht.JointForce("arm"))
     model = system.derive(native=False)
-    with pytest.warns(
-        NotAtRestWarning, match=r"does not stay at q without: 'arm.rate' changes by -?9.81 per second"
-    ) as told:
+    with pytest.warns(NotAtRestWarning, match=r"'arm.rate'.*9.81") as told:
         model.linearize([0.0])
     assert told[0].filename == __file__
     with pytest.warns(NotAtRestWarning):

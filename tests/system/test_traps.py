@@ -68,7 +68,7 @@ def test_a_velocity_that_moves_no_mass_is_named():
     system.body("bead", joint=ht.Spherical(), inertia=ht.Inertia(1.0, com=(0.1, 0.2, 0.3)))
     model = system.derive()
     assert model.pose("world", "bead", model.neutral()).shape == (4, 4)  # kinematics needs no inertia
-    with pytest.raises(ModelError, match=r"velocity 'bead.omega_[xyz]' of 'bead' moves no mass.*moment about its axis"):
+    with pytest.raises(ModelError, match="'bead.omega_[xyz]' of 'bead'"):
         model.acceleration(model.neutral(), np.zeros(3))
 
 
@@ -189,9 +189,9 @@ def test_functions_of_the_math_module_are_refused():
             lambda s: s.potential(lambda q: 100 * math.cos(q[0])),
             r"potential\(q\) of 'rod' must return finite numbers, got nan",
         ),
-        (lambda s: s.potential(lambda q: q[0] * math.cos(q[1])), "turned a symbol into the number nan"),
-        (lambda s: s.dissipation(lambda q, v: v[0] ** 2 * float(v[1])), "turned a symbol into the number nan"),
-        (lambda s: s.constrain(lambda q, v: v[1] * math.cos(q[2]) - v[0]), "turned a symbol into the number nan"),
+        (lambda s: s.potential(lambda q: q[0] * math.cos(q[1])), "nan.*NumPy"),
+        (lambda s: s.dissipation(lambda q, v: v[0] ** 2 * float(v[1])), "nan.*NumPy"),
+        (lambda s: s.constrain(lambda q, v: v[1] * math.cos(q[2]) - v[0]), "nan.*NumPy"),
         (lambda s: s.constrain(lambda q, v: 1.0), "does not depend on the velocities"),
         (lambda s: s.constrain(lambda q, v: None), "returned None instead of its equations"),
         (lambda s: s.potential(lambda q: None), "got None. Does it lack a return"),
@@ -199,7 +199,7 @@ def test_functions_of_the_math_module_are_refused():
         with pytest.raises(ModelError, match=text):
             built(add)
     free = built(lambda s: None)
-    with pytest.raises(ModelError, match="turned a symbol into the number nan"):
+    with pytest.raises(ModelError, match="nan.*NumPy"):
         ht.simulate(free, (free.neutral(), np.zeros(3)), 1.0, 0.1, events=lambda t, q, v: math.sin(q[0]))
 
 
@@ -207,7 +207,7 @@ def test_functions_of_the_math_module_are_refused():
 def test_only_real_numbers_are_numbers(bad):
     system = ht.System(name="rod")
     system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
-    with pytest.raises(ShapeError, match="configuration q of 'rod' must be real numbers in a regular array, got"):
+    with pytest.raises(ShapeError, match="q of 'rod'"):
         system.derive(native=False).acceleration(bad, [0.0])
 
 
@@ -222,5 +222,5 @@ def test_loops_are_checked_with_the_parameters_of_the_call():
     model, longer = system.derive(native=False), {"base": 1.2}
     q, v = model.assemble([1.5, -1.5, 1.5], parameters=longer)
     assert np.all(np.isfinite(model.acceleration(q, v, parameters=longer)))
-    with pytest.raises(ConfigurationError, match="does not close its loops"):
+    with pytest.raises(ConfigurationError, match=r"model\.assemble"):
         model.acceleration(q, v)

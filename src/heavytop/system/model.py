@@ -40,12 +40,12 @@ Parameters = Mapping[str, Any] | None
 Made = TypeVar("Made")
 
 NEEDS_INERTIA = ("acceleration", "motion", "acceleration_derivatives", "parameter_derivatives", "linearization")
-"""Functions that solve with the mass matrix; poses and Jacobians of bodies without mass need no inertia."""
+"""Functions that solve with the mass matrix; other functions need no inertia."""
 QUICK_FROM = 8
-"""After so many single configurations their manifold is checked by native code, which must be made first."""
+"""Number of single configurations after which the manifold is checked by compiled code."""
 EQUATION = r"M(q)\,\dot v + c(q, v) + D(q)\,v + f_K(q) + f_G(q) = B(q)\,u,\qquad \dot q = A(q)\,v"
 MANIFOLD_TOLERANCE = 1e-6
-"""Largest violation of phi(q) = 0 by a configuration that a caller gives."""
+"""Largest violation of phi(q) = 0 by a given configuration."""
 
 
 class Momentum(NamedTuple):
@@ -56,7 +56,7 @@ class Momentum(NamedTuple):
 
 
 class Power(NamedTuple):
-    """Power (...) in W: brought in by the inputs, dissipated by what resists, supplied by all other forces, done by drivers.
+    """Power (...) in W of the inputs, of dissipation, of all other nonconservative forces (supplied), and of drivers.
 
     The energy of the system changes at the rate ``input + supplied - dissipated + driver``.
     """
@@ -70,8 +70,8 @@ class Power(NamedTuple):
 class ModelFunction:
     """A function of a model as native code, its parameters bound; made by :meth:`Model.function`.
 
-    A call checks shapes and nothing else: entries that are not finite and configurations off their manifold give results without
-    meaning instead of an error. It may be called from several threads at once.
+    A call checks only shapes: entries that are not finite and configurations off their manifold lead to meaningless results instead of an
+    error. Several threads may call it at the same time.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class ModelFunction:
 
     @property
     def name(self) -> str:
-        """The name of the function."""
+        """Name of the function."""
         return self._kernel.signature.name
 
     @property
@@ -119,9 +119,9 @@ class ModelFunction:
     def __call__(
         self, *arguments: Array, out: np.ndarray | Sequence[np.ndarray] | None = None
     ) -> np.ndarray | tuple[np.ndarray, ...]:
-        """Evaluate: arrays with leading batch axes that broadcast; ``out``: the array, or the arrays, to be filled and returned."""
+        """Evaluate at arrays with leading batch axes, which broadcast; ``out``: the array, or the arrays, to be filled and returned."""
         call = self._call
-        if call is not None:  # arrays of one state, exactly as they must be: nothing but native code
+        if call is not None:  # arrays of one state with the right type and layout: native code only
             if self._single:
                 place = np.empty(self._shapes[0]) if out is None else out
                 if call(*arguments, place):
@@ -142,9 +142,9 @@ class ModelFunction:
     def at(
         self, time: Array, *arguments: Array, out: np.ndarray | Sequence[np.ndarray] | None = None
     ) -> np.ndarray | tuple[np.ndarray, ...]:
-        """The same at a time (...) in s, for models whose equations depend on it."""
+        """Evaluate at a time (...) in s, for models whose equations depend on it."""
         if not self._has_time:
-            raise ModelError(f"{self.name} does not depend on the time: nothing in its system does.")
+            raise ModelError(f"{self.name} does not depend on the time.")
         self._check_count(arguments)
         places = (out,) if self._single and out is not None else out
         results = self._kernel(*arguments, with_time(self._parameters, time), out=places)  # type: ignore[arg-type]
@@ -204,7 +204,7 @@ class Model(Value, Shown):
         return Overview(f"Model {self.name}", tuple(rows), EQUATION.replace(r"\,u,", rf"\,u{reaction},"))
 
     def check(self) -> None:
-        """Find what is wrong with the description now rather than at the first evaluation."""
+        """Raise an error for an invalid description now instead of at the first evaluation."""
         if self.functions.in_cache("acceleration"):
             return  # the same description was checked and compiled before
         check_joints(self.description)
@@ -260,7 +260,7 @@ class Model(Value, Shown):
 
     @property
     def v_units(self) -> tuple[str, ...]:
-        """Unit of each velocity coordinate; empty where unknown, as for those of the user."""
+        """Unit of each velocity coordinate; empty where unknown, as for user-defined ones."""
         if self.description.velocity is not None or self.description.basis is not None:
             return ("",) * self.nv
         return tuple(unit for edge in self.description.joints for unit in edge.joint.v_units)
@@ -279,7 +279,7 @@ class Model(Value, Shown):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """Nominal values of the parameters by name: those that hold where a call gives no others.
+        """Nominal values of the parameters by name.
 
         >>> import heavytop as ht
         >>> ht.library.pendulum().derive().parameters["g"]
@@ -294,7 +294,7 @@ class Model(Value, Shown):
 
     @property
     def is_constrained(self) -> bool:
-        """Whether loops or constraints act that the velocity coordinates do not already satisfy."""
+        """Whether there are loops or constraints that the velocity coordinates do not already satisfy."""
         return self.expressions.is_constrained
 
     @property
@@ -304,7 +304,7 @@ class Model(Value, Shown):
         return np.concatenate([np.full(r.Phi.shape[0], r.phi is not None) for r in rows])
 
     def neutral(self) -> Floats:
-        """The configuration of no displacement (nq,)."""
+        """The configuration without displacement (nq,)."""
         return self.coordinates.neutral()
 
     def random(self, rng: Seed = None, shape: int | tuple[int, ...] = ()) -> Floats:
@@ -328,18 +328,18 @@ class Model(Value, Shown):
         return self.expressions.traced(name)
 
     def compiled(self, name: str = "acceleration", lanes: int | None = None, threads: int | None = 1) -> Kernel:
-        """The native code behind a method: a kernel that takes plain arrays, checks shapes only, and tells ``stats()``.
+        """The compiled code behind a method: a kernel that takes plain arrays, checks only shapes, and reports ``stats()``.
 
         Parameters
         ----------
         name : a method ("acceleration", "mass_matrix", ...), "pose:a:b" or "jacobian:a:b".
-        lanes : states evaluated together; None: what suits the processor. Kernels of other lanes may differ by rounding.
+        lanes : states evaluated together; None: as suits the processor. Kernels with other lanes may differ by rounding.
         threads : threads over large batches; None: one per processor.
         """
         return self.functions.kernel(name, lanes, threads)  # pyright: ignore[reportReturnType]
 
     def function(self, name: str, parameters: Parameters = None, threads: int | None = 1) -> ModelFunction:
-        """The function of that name with its parameters bound, for loops, filters and optimisers that call it very often.
+        """The named function with its parameters bound, for loops, filters and optimisers that call it very often.
 
         Parameters
         ----------
@@ -357,7 +357,7 @@ class Model(Value, Shown):
         return ModelFunction(self.compiled(name, threads=threads), self.parameter_vector(parameters), has_time)
 
     def evaluate(self, name: str, *arguments: Array, parameters: Parameters = None) -> Any:
-        """The function of that name at the given arrays, natively for numbers; only shapes are checked."""
+        """The named function at the given arrays, by compiled code for numbers; only shapes are checked."""
         p = self.parameter_vector(parameters) if parameters else self._default_parameters
         if is_symbolic(*arguments, p) or not self.native:
             results = self.traced(name)(*arguments, p)
@@ -366,7 +366,7 @@ class Model(Value, Shown):
         return results[0] if len(results) == 1 else results
 
     def _finite(self, name: str, q: Array, *further: Array, parameters: Parameters = None) -> Any:
-        """The function of that name at a checked state (q, v, ...); what is not finite there raises an error that tells why."""
+        """The named function at a checked state (q, v, ...); raises an error with the reason if it is not finite."""
         results = self.evaluate(name, q, *further, parameters=parameters)
         for result in results if isinstance(results, tuple) else (results,):
             if not is_symbolic(result) and not is_finite(result):
@@ -382,11 +382,9 @@ class Model(Value, Shown):
         return values
 
     def parameter_vector(self, parameters: Parameters = None) -> Floats:
-        """Values (..., np) of all parameters: the defaults, with the given ones replaced."""
+        """Values (..., np) of all parameters: the given ones, else the defaults."""
         if not parameters:
             return self._default_parameters.copy()
-        if not isinstance(parameters, Mapping):
-            raise ModelError(f"parameters of {self.name!r} must be a mapping from names to values, got {parameters!r}.")
         for name in parameters:
             if name not in self.parameter_names:
                 raise unknown_name(f"parameter of {self.name!r}", str(name), self.parameter_names)
@@ -425,7 +423,7 @@ class Model(Value, Shown):
         return self.is_constrained and bool(np.any(self.holonomic_rows))
 
     def _is_on_manifold(self, q: Array) -> bool:
-        """Whether this is one configuration, finite and on its manifold, by the quickest test; False: look closer."""
+        """Whether this is one configuration, finite and on its manifold, by a fast test; False: check closely."""
         if type(q) is not np.ndarray or q.shape != (self.nq,) or q.dtype != np.float64 or not is_finite(q):
             return False
         if not self._equations_of_q:
@@ -455,17 +453,17 @@ class Model(Value, Shown):
         return self.coordinates.check(q, f"configuration q of {self.name!r}", MANIFOLD_TOLERANCE)
 
     def _check_closed(self, q: Floats, parameters: Parameters) -> None:
-        miss = np.max(np.abs(self.evaluate("position_miss", q, parameters=parameters)), initial=0.0)
-        if not miss <= CLOSED:
+        relative = np.max(np.abs(self.evaluate("position_miss", q, parameters=parameters)), initial=0.0)
+        if not relative <= CLOSED:
             worst = np.max(np.abs(self.evaluate("position_residual", q, parameters=parameters)))
             raise ConfigurationError(
-                f"configuration q of {self.name!r} does not close its loops: it violates their constraints by {worst:.3g}, {miss:.3g} of their size "
+                f"configuration q of {self.name!r} does not close its loops: they are violated by {worst:.3g}, {relative:.3g} of their size "
                 f"(tolerance {CLOSED:g}). Get a consistent start from model.assemble(q)."
             )
         self.check_branches(q, parameters)
 
     def check_branches(self, q: Floats, parameters: Parameters = None) -> None:
-        """Raise a ConfigurationError where a loop closes with a joint turned by half a turn, which its equations cannot tell apart."""
+        """Raise a ConfigurationError for a loop that is closed with its joint turned by half a turn, which also satisfies the equations."""
         if not self.is_constrained or not self.expressions.branch_names:
             return
         values = self.evaluate("loop_branches", q, parameters=parameters)
@@ -473,8 +471,8 @@ class Model(Value, Shown):
         if len(wrong):
             name = self.expressions.branch_names[wrong[0][-1]]
             raise ConfigurationError(
-                f"loop {name!r} of {self.name!r} is closed upside down: the frames of its joint face each other the wrong way round. Give a "
-                "configuration on the other side, or turn at_a or at_b by half a turn if this is how it is built."
+                f"loop {name!r} of {self.name!r} is closed upside down: the frames of its joint are turned by half a turn. Give a configuration on "
+                "the other side, or turn at_a or at_b by half a turn if it is built like this."
             )
 
     def _vector(self, x: Array, size: int, what: str) -> Array:
@@ -495,6 +493,12 @@ class Model(Value, Shown):
             raise ShapeError(f"{what} of {self.name!r} must be finite, got {x[~np.isfinite(x)][0]} among its entries.")
         return x
 
+    def _state(self, q: Array, v: Array, closed: bool = False, parameters: Parameters = None) -> tuple[Array, Array]:
+        return self._configuration(q, closed, parameters), self._vector(v, self.nv, "velocity v")
+
+    def _rates(self, a: Array) -> Array:
+        return self._vector(a, self.nv, "acceleration a")
+
     def _inputs(self, u: Array | None) -> Array:
         return np.zeros(self.nu) if u is None else self._vector(u, self.nu, "input u")
 
@@ -505,12 +509,12 @@ class Model(Value, Shown):
         q, v, dt = self._configuration(q), self._vector(v, self.nv, "velocity v"), np.asarray(dt, dtype=float)
         if not np.all(np.isfinite(dt)):
             raise ShapeError(f"the time dt to move {self.name!r} for must be finite, got {dt[~np.isfinite(dt)][0]}.")
-        return self.coordinates.integrate(q, self._joint_velocity(q, v), dt)
+        return self.coordinates.integrate(q, self.evaluate("joint_velocity", q, v), dt)
 
     def difference(self, q0: Array, q1: Array) -> Floats:
-        """Constant velocity (..., nv) that leads from q0 to q1 in unit time: ``integrate(q0, difference(q0, q1), 1) = q1``.
+        """Constant velocity (..., nv) from q0 to q1 in unit time: ``integrate(q0, difference(q0, q1), 1) = q1``.
 
-        With minimal velocities of a constrained system it is the one that comes nearest.
+        With minimal velocities of a constrained system it is the least-squares solution.
         """
         q0, q1 = self._configuration(q0), self._configuration(q1)
         delta = self.coordinates.difference(q0, q1)
@@ -520,10 +524,6 @@ class Model(Value, Shown):
         drift = self.evaluate("joint_velocity", q0, np.zeros(self.nv))
         return np.matvec(linalg.pseudo_inverse(self.evaluate("joint_rows", q0)), delta - drift)
 
-    def _joint_velocity(self, q: Floats, v: Floats) -> Floats:
-        """The joints' own (parent-relative) velocities."""
-        return self.evaluate("joint_velocity", q, v)
-
     # --- coordinates ------------------------------------------------------------------------------------------------------
 
     def kinematics_matrix(self, q: Array, parameters: Parameters = None) -> Floats:
@@ -532,13 +532,12 @@ class Model(Value, Shown):
 
     def rate(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """q' (..., nq)."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate("rate", q, v, parameters=parameters)
+        return self.evaluate("rate", *self._state(q, v), parameters=parameters)
 
     def constraints(self, q: Array, parameters: Parameters = None) -> Floats:
-        """phi(q) (..., m): relations of the coordinates, then loops and holonomic constraints; zero where all of them hold.
+        """phi(q) (..., m): relations of the coordinates, then loops and holonomic constraints; zero where they hold.
 
-        Unlike the other methods it takes a q off the manifold.
+        Unlike for other methods, q may be off the manifold.
         """
         q = self._vector(q, self.nq, "configuration q")
         phi = self.coordinates.constraints(q)
@@ -567,9 +566,9 @@ class Model(Value, Shown):
         return self.evaluate("constraint_jacobian", self._configuration(q), parameters=parameters)
 
     def constraint_residuals(self, q: Array, v: Array, parameters: Parameters = None) -> tuple[Floats, Floats]:
-        """How far loops and constraints are missed: phi(q) of the holonomic ones, and Phi v + b."""
+        """Residuals of loops and constraints: phi(q) of the holonomic ones, and Phi v + b."""
         self._need_constraints("constraint_residuals")
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
+        q, v = self._state(q, v)
         position = self.evaluate("position_residual", q, parameters=parameters)
         return position, self.evaluate("velocity_residual", q, v, parameters=parameters)
 
@@ -580,12 +579,8 @@ class Model(Value, Shown):
         joint frame there; for other constraints the generalised force (..., nv). Redundant equations share a reaction arbitrarily.
         """
         self._need_constraints("constraint_forces")
-        q, v, u = (
-            self._configuration(q, closed=True, parameters=parameters),
-            self._vector(v, self.nv, "velocity v"),
-            self._inputs(u),
-        )
-        forces = self.evaluate("constraint_forces", q, v, u, parameters=parameters)
+        q, v = self._state(q, v, closed=True, parameters=parameters)
+        forces = self.evaluate("constraint_forces", q, v, self._inputs(u), parameters=parameters)
         return dict(zip(self.constraint_names, forces if isinstance(forces, tuple) else (forces,), strict=True))
 
     def assemble(
@@ -596,13 +591,13 @@ class Model(Value, Shown):
         parameters: Parameters = None,
         tolerance: float = ASSEMBLED,
     ) -> tuple[Floats, Floats]:
-        """A consistent start near the guess: closed loops and admissible velocities.
+        """A consistent state near the guess: closed loops and admissible velocities.
 
         Parameters
         ----------
         q, v : guess (nq,), (nv,); None: neutral configuration, or a random one if loops do not close from there; at rest.
         fixed : joints whose configuration and velocity stay as given (drive a mechanism by its crank).
-        tolerance : what may be left of the equations of positions beside the length of the system, of those of directions beside 1.
+        tolerance : largest residual: of positions relative to the length of the system, of directions relative to 1.
         """
         guess_q: Floats = self.neutral() if q is None else self._configuration(q)
         guess_v: Floats = np.zeros(self.nv) if v is None else self._vector(v, self.nv, "velocity v")
@@ -625,9 +620,9 @@ class Model(Value, Shown):
     def minimal_tangent(
         self, q: Array, v: Array | None = None, independent: Sequence[str] = (), parameters: Parameters = None
     ) -> MinimalTangent:
-        """Minimal coordinates of the deviations from states that satisfy loops and constraints, as :meth:`linearize` uses them.
+        """Minimal coordinates of deviations from states that satisfy loops and constraints, as used by :meth:`linearize`.
 
-        ``independent`` names joints whose coordinates shall be among them; by default the best conditioned choice at the first state.
+        ``independent`` names joints whose coordinates must be among them; by default the best conditioned choice at the first state.
 
         Examples
         --------
@@ -648,7 +643,7 @@ class Model(Value, Shown):
     def _need_constraints(self, method: str) -> None:
         if not self.is_constrained:
             raise ModelError(
-                f"{method}: {self.name!r} has no loops or constraints left to enforce (a basis satisfies them already)."
+                f"{method}: {self.name!r} has no loops or constraints to enforce (a basis satisfies them already)."
             )
 
     # --- equations of motion ----------------------------------------------------------------------------------------------
@@ -659,13 +654,11 @@ class Model(Value, Shown):
 
     def bias(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """c (..., nv): Coriolis and gyroscopic forces (eq. 3.125b)."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._finite("bias", q, v, parameters=parameters)
+        return self._finite("bias", *self._state(q, v), parameters=parameters)
 
     def coriolis_matrix(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """C (..., nv, nv) with C v = c and d/dt(M) - 2 C skew-symmetric, in any velocity coordinates."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._finite("coriolis_matrix", q, v, parameters=parameters)
+        return self._finite("coriolis_matrix", *self._state(q, v), parameters=parameters)
 
     def damping_matrix(self, q: Array, parameters: Parameters = None) -> Floats:
         """D (..., nv, nv) of dampers and quadratic dissipation functions (eq. 3.125c)."""
@@ -673,8 +666,7 @@ class Model(Value, Shown):
 
     def dissipation_force(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """f^D = dR/dv (..., nv): D v and the forces of dissipation functions that are not quadratic."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._finite("dissipation_force", q, v, parameters=parameters)
+        return self._finite("dissipation_force", *self._state(q, v), parameters=parameters)
 
     def stiffness_force(self, q: Array, parameters: Parameters = None) -> Floats:
         """f^K (..., nv): gradient of the spring energy and of the user's potentials (eq. 3.125d)."""
@@ -686,8 +678,7 @@ class Model(Value, Shown):
 
     def applied_force(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """The user's generalised forces f(q, v) (..., nv) on the right-hand side."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._finite("applied_force", q, v, parameters=parameters)
+        return self._finite("applied_force", *self._state(q, v), parameters=parameters)
 
     def input_matrix(self, q: Array, parameters: Parameters = None) -> Floats:
         """B (..., nv, nu): generalised force per unit of each input."""
@@ -695,24 +686,15 @@ class Model(Value, Shown):
 
     def acceleration(self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None) -> Floats:
         """Forward dynamics a (..., nv) (eq. 3.126b); ``u`` None means no input."""
-        q, v, u = (
-            self._configuration(q, closed=True, parameters=parameters),
-            self._vector(v, self.nv, "velocity v"),
-            self._inputs(u),
-        )
-        a = self._finite("acceleration", q, v, u, parameters=parameters)
+        q, v = self._state(q, v, closed=True, parameters=parameters)
+        a = self._finite("acceleration", q, v, self._inputs(u), parameters=parameters)
         if self.description.rubs and not is_symbolic(a):
             check_friction(self, q, v, parameters)
         return a
 
     def inverse_dynamics(self, q: Array, v: Array, a: Array, parameters: Parameters = None) -> Floats:
-        """Generalised force (..., nv) that the inputs must supply for the acceleration ``a``: M a + c + D v + fK + fG - f."""
-        q, v, a = (
-            self._configuration(q),
-            self._vector(v, self.nv, "velocity v"),
-            self._vector(a, self.nv, "acceleration a"),
-        )
-        return self._finite("inverse_dynamics", q, v, a, parameters=parameters)
+        """Generalised force (..., nv) required of the inputs for the acceleration ``a``: M a + c + D v + fK + fG - f."""
+        return self._finite("inverse_dynamics", *self._state(q, v), self._rates(a), parameters=parameters)
 
     def acceleration_derivatives(
         self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
@@ -721,10 +703,10 @@ class Model(Value, Shown):
 
         With loops, velocity constraints or a basis: by the minimal coordinates (xi, eta) of :meth:`minimal_tangent`, and by u.
         """
-        q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        (q, v), u = self._state(q, v), self._inputs(u)
         if not self._is_tree:
-            minimal, given = self.minimal_tangent(q, v, parameters=parameters), self._inputs(u)
-            return tangent.acceleration_derivatives(self, q, v, given, parameters, minimal)
+            minimal = self.minimal_tangent(q, v, parameters=parameters)
+            return tangent.acceleration_derivatives(self, q, v, u, parameters, minimal)
         return self._finite("acceleration_derivatives", q, v, u, parameters=parameters)
 
     def parameter_derivatives(
@@ -741,16 +723,12 @@ class Model(Value, Shown):
         >>> system.derive().parameter_derivatives([0.1], [0.0]).round(4)
         array([[0.2448]])
         """
-        q, v, u = (
-            self._configuration(q, closed=True, parameters=parameters),
-            self._vector(v, self.nv, "velocity v"),
-            self._inputs(u),
-        )
+        q, v = self._state(q, v, closed=True, parameters=parameters)
         if not self.parameter_names:
             raise ModelError(
-                f"{self.name!r} has no parameters. Make some with system.parameter(name, value) and use them in its description."
+                f"{self.name!r} has no parameters. Declare them with system.parameter(name, value) and use them in its description."
             )
-        return self._finite("parameter_derivatives", q, v, u, parameters=parameters)
+        return self._finite("parameter_derivatives", q, v, self._inputs(u), parameters=parameters)
 
     def linearize(
         self,
@@ -765,9 +743,9 @@ class Model(Value, Shown):
 
         ``eps`` is the displacement q - q_ref = A(q) eps and ``dv`` the deviation of the velocity coordinates; redundant coordinates add
         no spurious states. With loops, velocity constraints or a basis x = (xi, eta) are the deviations of independent coordinates and
-        velocities: :meth:`minimal_tangent` tells which, and what they mean for all others. ``independent`` names joints to choose.
-        Without ``v`` and ``u`` they are zero. About an arm that motors hold, give the inputs that hold it, ``u=control.equilibrium(model, q).u``:
-        a :class:`.NotAtRestWarning` tells where the model does not stay at q without inputs.
+        velocities: :meth:`minimal_tangent` returns which, and the dependence of all others on them. ``independent`` names joints to choose.
+        ``v`` and ``u`` default to zero. About an arm that motors hold, give the inputs that hold it, ``u=control.equilibrium(model, q).u``:
+        a :class:`.NotAtRestWarning` is issued if the model does not stay at q without inputs.
 
         Returns
         -------
@@ -807,23 +785,18 @@ class Model(Value, Shown):
 
     def jacobian_rate(self, a: str, b: str, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """d/dt(J_ab) (..., 6, nv) along the motion (eq. 3.124c, erratum 0.44)."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate(f"jacobian_rate:{a}:{b}", q, v, parameters=parameters)
+        return self.evaluate(f"jacobian_rate:{a}:{b}", *self._state(q, v), parameters=parameters)
 
     def twist(self, a: str, b: str, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """xi_ab (..., 6): linear and angular velocity of frame b relative to frame a, in axes of b (eq. 3.104)."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self.evaluate(f"twist:{a}:{b}", q, v, parameters=parameters)
+        return self.evaluate(f"twist:{a}:{b}", *self._state(q, v), parameters=parameters)
 
     def twist_rate(
         self, a: str, b: str, q: Array, v: Array, acceleration: Array, parameters: Parameters = None
     ) -> Floats:
         """d/dt(xi_ab) = J_ab a + d/dt(J_ab) v (..., 6) for the velocity rates ``acceleration`` (nv,)."""
-        q, v, rates = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._rates(acceleration)
-        return self.evaluate(f"twist_rate:{a}:{b}", q, v, rates, parameters=parameters)
-
-    def _rates(self, a: Array) -> Array:
-        return self._vector(a, self.nv, "acceleration a")
+        name = f"twist_rate:{a}:{b}"
+        return self.evaluate(name, *self._state(q, v), self._rates(acceleration), parameters=parameters)
 
     # --- mass and momentum --------------------------------------------------------------------------------------------------
 
@@ -853,7 +826,7 @@ class Model(Value, Shown):
         >>> model.momentum(model.neutral(), [3.0, 0, 0, 0, 0, 0.5]).linear
         array([6., 0., 0.])
         """
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
+        q, v = self._state(q, v)
         linear, angular = self._finite("momentum", q, v, parameters=parameters)
         if about is None:
             return Momentum(linear, angular)
@@ -871,8 +844,7 @@ class Model(Value, Shown):
 
     def kinetic_energy(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """T (...,) in J."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._finite("kinetic_energy", q, v, parameters=parameters)
+        return self._finite("kinetic_energy", *self._state(q, v), parameters=parameters)
 
     def potential_energy(self, q: Array, parameters: Parameters = None) -> Floats:
         """V (...,) in J: gravity, springs and the user's potentials."""
@@ -880,32 +852,29 @@ class Model(Value, Shown):
 
     def energy(self, q: Array, v: Array, parameters: Parameters = None) -> Floats:
         """T + V (...,) in J."""
-        q, v = self._configuration(q), self._vector(v, self.nv, "velocity v")
-        return self._finite("energy", q, v, parameters=parameters)
+        return self._finite("energy", *self._state(q, v), parameters=parameters)
 
     def acceleration_energy(self, q: Array, v: Array, a: Array, parameters: Parameters = None) -> Floats:
         """S (...) in J/s^2: half the sum of mass times squared acceleration (eq. 3.113); its gradient by ``a`` is M a + c."""
-        q, v, a = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._rates(a)
-        return self._finite("acceleration_energy", q, v, a, parameters=parameters)
+        return self._finite("acceleration_energy", *self._state(q, v), self._rates(a), parameters=parameters)
 
     def power(self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None) -> Power:
-        """Power of the inputs, of what resists, and of all other forces that are no gradient of an energy."""
-        q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
-        return Power(*self._finite("power", q, v, u, parameters=parameters))
+        """Power of the inputs, of dissipation, of all other nonconservative forces, and of drivers."""
+        return Power(*self._finite("power", *self._state(q, v), self._inputs(u), parameters=parameters))
 
     @property
     def driver_names(self) -> tuple[str, ...]:
-        """Who moves the system as the time tells: frames that move, constraints that move, ``"potentials"`` that change."""
+        """Drivers of the system: moving frames, moving constraints, time-dependent ``"potentials"``."""
         return self.expressions.drivers.names if self.expressions.is_driven else ()
 
     def driver_power(
         self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
     ) -> dict[str, Floats]:
-        """Power (...) in W that each driver brings in, from the reactions on it.
+        """Power (...) in W of each driver, from the reactions on it.
 
         Examples
         --------
-        A turntable that is sped up; the driver pays for the kinetic energy of the ball in its slot:
+        A turntable that is sped up; the driver supplies the kinetic energy of the ball in its slot:
 
         >>> import heavytop as ht
         >>> system = ht.System()
@@ -920,26 +889,26 @@ class Model(Value, Shown):
     def driver_wrenches(
         self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
     ) -> dict[str, Floats]:
-        """Wrench (..., 6) (force, moment) of each driver on the frame that it moves, in the axes and at the origin of that frame."""
+        """Wrench (..., 6) (force, moment) of each driver on its frame, in the axes and at the origin of that frame."""
         names = tuple(self.expressions.drivers.frames) if self.expressions.is_driven else ()
         return self._of_drivers("driver_wrenches", names, q, v, u, parameters)
 
     def _of_drivers(
         self, function: str, names: tuple[str, ...], q: Array, v: Array, u: Array | None, parameters: Parameters
     ) -> dict[str, Floats]:
-        q, v, u = self._configuration(q), self._vector(v, self.nv, "velocity v"), self._inputs(u)
+        q, v = self._state(q, v)
         if not names:
             return {}
-        values = self._finite(function, q, v, u, parameters=parameters)
+        values = self._finite(function, q, v, self._inputs(u), parameters=parameters)
         return dict(zip(names, values if isinstance(values, tuple) else (values,), strict=True))
 
     # --- pages, files, equations to read --------------------------------------------------------------------------------
 
     def show(self, path: str | Path | None = None, q: Array | None = None, limits: Any = None) -> Path | InlinePage:
-        """Write a page (html) of the system at ``q`` (default: neutral) with a slider for every joint of one axis.
+        """Write a page (HTML) of the system at ``q`` (default: neutral) with a slider for every joint of one axis.
 
         Sliders stay within the limits of the joints; ``limits`` (joint name -> ``ht.JointLimits``) replaces those of the system.
-        Without a ``path`` the page is returned as an object that a notebook shows in place.
+        Without a ``path`` the page is returned as an object that a notebook displays.
         """
         from heavytop.show.inline import InlinePage
         from heavytop.show.pose_page import pose_report, write_pose_page
@@ -948,7 +917,7 @@ class Model(Value, Shown):
         return InlinePage(pose_report(self, q, limits)) if path is None else write_pose_page(self, path, q, limits)
 
     def to_urdf(self, path: str | Path, limits: Any = None, strict: bool = False) -> Any:
-        """Write the system as URDF and return the report of what the format cannot hold (``strict``: raise it).
+        """Write the system as URDF and return a report of everything the format cannot represent (``strict``: raise it as an error).
 
         ``limits`` (joint name -> ``ht.JointLimits``) replaces those of the system. Parameters are written as their values.
         """
@@ -980,7 +949,7 @@ class Model(Value, Shown):
         footprint : measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).
 
         The test vectors are random states on the manifold. Parameters are the last argument of each function, with the time in s as the last
-        of them if it is in the equations; header and README name all entries and tell the nominal values of parameters.
+        of them if the equations depend on it; header and README list all entries and the nominal values of parameters.
         """
         rng = np.random.default_rng(0)
         samples = {
@@ -1000,26 +969,23 @@ class Model(Value, Shown):
         )  # fmt: skip
 
     def equations(self, names: Mapping[str, str] | None = None) -> Equations:
-        """The equations of motion to read: SymPy expressions, text, LaTeX; ``names`` replaces names of symbols."""
+        """The equations of motion as SymPy expressions, text and LaTeX; ``names`` replaces names of symbols."""
         from heavytop.equations.equations import Equations
 
         return Equations(self, names)
 
 
 def entries_of(model: Model, labels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Names and units, where they are known, of the entries of those arrays among ``labels`` whose entries the model names.
+    """Names, with units where known, of the entries of the model's arrays among ``labels``, for exported code.
 
     >>> import heavytop as ht
     >>> entries_of(ht.library.cart_pole().derive(), ["q_R", "z"])
     {'q_R': ('x.x [m]', 'theta.angle [rad]')}
     """
+    pairs = (model.q_names, model.q_units), (model.v_names, model.v_units), (model.u_names, model.u_units)
     q, v, u = (
-        tuple(f"{name} [{unit}]" if unit not in ("", "1") else name for name, unit in zip(names, units, strict=True))
-        for names, units in (
-            (model.q_names, model.q_units),
-            (model.v_names, model.v_units),
-            (model.u_names, model.u_units),
-        )
+        tuple(f"{name} [{unit}]" if unit not in ("", "1") else name for name, unit in zip(*pair, strict=True))
+        for pair in pairs
     )
     rates = tuple(f"d/dt {name}".replace("/s]", "/s^2]") for name in v)
     named = {"q": q, "v": v, "u": u, "p": model.parameter_names, "q_R": q, "v_R": v, "a_R": rates, "u_R": u}
@@ -1028,6 +994,6 @@ def entries_of(model: Model, labels: Iterable[str]) -> dict[str, tuple[str, ...]
 
 
 def nominal_of(model: Model, labels: Iterable[str]) -> dict[str, tuple[float, ...]]:
-    """Nominal values of the parameters p, if they are among ``labels``; the time, which is the last of them, has none."""
+    """Nominal values of the parameters p, if they are among ``labels``, without the time, which is the last of them."""
     values = tuple(model.parameter_vector().tolist())
     return {"p": values if model.description.time is None else values[:-1]} if "p" in labels else {}

@@ -79,7 +79,7 @@ def loop_rows(loop: Loop, kinematics: Kinematics) -> Rows:
     phi, H = loop.joint.closure(full), slope(loop.joint.closure)
     if kinematics.time is not None and depends_on(phi, kinematics.time):
         raise ModelError(
-            f"the joint of loop {loop.name!r} depends on the time by itself. Let its frames move instead: at_a, at_b."
+            f"the joint of loop {loop.name!r} depends on the time explicitly. Move its frames instead: at_a, at_b."
         )
     xi = symbol("xi", 6)
     rate = np.matvec(slope(lambda g: np.matvec(substitute(H, G, np.reshape(g[:3, :], (12,))), xi)), xi)

@@ -318,7 +318,7 @@ def _expressions(value: Any) -> Iterator[Array]:
     if is_symbolic(value):
         yield value
     elif isinstance(value, Joint):
-        yield from _expressions(value.describe())
+        yield from _expressions(vars(value) if value.is_built_in else ())
     elif isinstance(value, Moments):
         yield from _expressions((value.total, value.center, value.moment_at_center))
     elif isinstance(value, Mapping):
@@ -334,7 +334,7 @@ def _user_results(d: Description) -> Iterator[Array]:
     """Results of user functions and user-defined parts on symbols; what fails here is reported by the checks of a model."""
     q, v = (symbol(name, sum(getattr(e.joint.coordinates, f"n{name}") for e in d.joints)) for name in "qv")
     for joint in (item.joint for item in (*d.graph.edges, *d.loops)):
-        if joint.describe() is None:
+        if not joint.is_built_in or any(callable(x) for x in vars(joint).values()):
             yield from _results(joint.pose, symbol("q", joint.coordinates.nq))
     for loop in d.loops:
         yield from _results(loop.friction, symbol("twist", 6))

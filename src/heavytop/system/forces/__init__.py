@@ -1,4 +1,4 @@
-"""Force elements: what acts between bodies, in joints and on coordinates; each kind in a file of its own."""
+"""Force elements between bodies, in joints and on coordinates; one file per kind."""
 
 from heavytop.system.forces.armature import Armature as Armature
 from heavytop.system.forces.base import CoordinateElement as CoordinateElement

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Armature(Brief, JointElement):
-    """T = 1/2 sum_i I_i n_i^2 w_i^2: a rotor that turns ``gear_ratio`` n times as fast as the joint, without a coordinate of its own.
+    """T = 1/2 sum_i I_i n_i^2 w_i^2: a rotor that turns ``gear_ratio`` n times as fast as the joint, without a further coordinate.
 
     With ``body`` the rotor is mounted on that body and turns about ``axis`` a of it; its fast spin then acts on the body, too. A symmetric
     rotor has exactly the energy of one that is welded to the body, which belongs to the inertia of the body, and
@@ -64,7 +64,7 @@ class Armature(Brief, JointElement):
         size = port.joint_size if isinstance(port, RotorPort) else port.size
         if isinstance(port, RotorPort) and size != 1:
             raise ModelError(
-                f"{self.title}: a rotor on a body is driven by a joint of one velocity, got one of {size}. Leave body= out."
+                f"{self.title}: a rotor on a body needs a joint with one velocity, got {size}. Leave body= out."
             )
         axis = self._axis(port) if isinstance(port, RotorPort) else None
         inertia = spread(self.rotor_inertia, size, f"inertia of {self.title}")
@@ -83,7 +83,7 @@ class Armature(Brief, JointElement):
         edge = next(edge for edge in port.kinematics.edges if edge.label == self.joint)
         own = edge.joint.turns_about
         if own is None or shape(own) != (3,) or self.body not in (edge.a, edge.b):
-            raise ModelError(f"{where}: say about which axis of {self.body!r} the rotor turns, such as axis='z'.")
+            raise ModelError(f"{where}: give the axis of {self.body!r} about which the rotor turns, such as axis='z'.")
         return own if self.body == edge.b else np.matvec(se3.rotation(edge.at), own)
 
     def inertia(self) -> Array:

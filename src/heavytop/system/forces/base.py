@@ -1,4 +1,4 @@
-"""What a force element is: an energy it stores, a power it dissipates, a force it exerts, an inertia it adds."""
+"""Force elements: a stored energy, a dissipated power, a force, an added inertia."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from heavytop.system.kinematics.kinematics import Kinematics
 
 PIECES = ("energy", "energy_gradient", "dissipation", "resistance", "damping", "force", "inertia")
-"""Methods that say what an element does; at least one of energy, dissipation, resistance, force and inertia is given."""
+"""Methods that define an element: at least one of energy, dissipation, resistance, force and inertia."""
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A line to draw between the point ``at_a`` of frame a and ``at_b`` of frame b; ``look`` says as what.
+    """A line to draw between the point ``at_a`` of frame a and ``at_b`` of frame b; ``look``: drawn as.
 
     >>> Line("hull", (0, 0, 0), "load", (0, 0, 0.5)).look
     'cable'
@@ -47,11 +47,11 @@ class Pull:
 
 
 class ForceElement(ABC):
-    """Base of all force elements. Derive your own from :class:`PairElement` or :class:`JointElement`, which say where it acts.
+    """Base of all force elements. Derive your own from :class:`PairElement` (between two bodies) or :class:`JointElement` (in a joint).
 
-    An element sees a configuration ``x`` and a velocity ``w`` (n,): the relative pose and twist of two bodies, or the coordinates and
-    velocities of a joint. It gives any of the methods below in NumPy notation; parameters of the system may stand in its
-    attributes. What it leaves out is derived from the rest by exact differentiation, and what it gives twice is compared at random
+    An element acts on a configuration ``x`` and a velocity ``w`` (n,): the relative pose and twist of two bodies, or the coordinates and
+    velocities of a joint. It defines any of the methods below in NumPy notation; its attributes may hold parameters of the system.
+    Missing methods are derived from the others by exact differentiation, and redundant ones are compared at random
     states when the system is derived, so that energy and force cannot contradict each other.
 
     ========================= =====================================================================================================
@@ -60,8 +60,8 @@ class ForceElement(ABC):
     ``dissipation(x, w)``     dissipation function R in W; the element resists with dR/dw
     ``resistance(x, w)``      the resisting force (n,) itself, dissipating the power ``w . resistance``; derived from ``dissipation``
     ``damping(x)``            the part of it that is linear in w, as a matrix (n, n); derived where all of it is linear
-    ``force(x, w)``           the whole force (n,) that the element exerts, -dV/dx - resistance and whatever else it does; power that
-                              no energy or resistance accounts for is supplied
+    ``force(x, w)``           the total force (n,) of the element: -dV/dx - resistance and any further force, whose power counts as
+                              supplied
     ``inertia()``             constant matrix (n, n) of a kinetic energy 1/2 w^T I w; only in joints
     ========================= =====================================================================================================
 
@@ -76,16 +76,16 @@ class ForceElement(ABC):
 
     @property
     def kind(self) -> str:
-        """What the element is called in messages and summaries: the words of its class name."""
+        """Name of the kind of element in messages and summaries, from its class name."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", type(self).__name__).lower()
 
     @property
     def title(self) -> str:
-        """The element and where it is, for messages."""
+        """The element and its place, for messages."""
         return self.kind
 
     def name_of(self, piece: str) -> str:
-        """What one of the methods is called in messages."""
+        """Name of one of the methods in messages."""
         return f"{piece} of {self.title}"
 
     @property
@@ -94,7 +94,7 @@ class ForceElement(ABC):
         return False
 
     def is_inner(self, root: str) -> bool:
-        """Whether it is known to act between bodies only, where the joint ``root`` carries them all: shifting all of them changes nothing for it."""
+        """Whether it acts only between bodies that the joint ``root`` carries, so that moving all of them together changes nothing."""
         return False
 
     @abstractmethod
@@ -106,21 +106,21 @@ class ForceElement(ABC):
         return
 
     def resolved(self, port: Port) -> ForceElement:
-        """The element with everything filled in that depends on where it acts; called once before all methods below."""
+        """The element with all values that depend on its place; called once before all methods below."""
         return self
 
     def lines(self) -> tuple[Line, ...]:
         """Lines to draw."""
         return ()
 
-    # --- what it does ---------------------------------------------------------------------------------------------------------
+    # --- methods that define it -------------------------------------------------------------------------------------------------
 
     def joint_constants(self) -> Mapping[str, Array]:
-        """What of it a robot file can say about a joint of one axis: stiffness and rest, damping, friction, armature; empty if nothing."""
+        """Constants of a joint of one axis for robot files: stiffness and rest, damping, friction, armature; empty if none applies."""
         return {}
 
     def not_negative(self) -> Mapping[str, Any]:
-        """Constants that must not be negative, by name: arrays, or moments such as a damping. Values of parameters that break it are refused."""
+        """Constants that must not be negative at any parameters, by name: arrays, or moments such as a damping."""
         return {}
 
     def positive(self) -> Mapping[str, Array]:
@@ -128,11 +128,11 @@ class ForceElement(ABC):
         return {}
 
     def left_out(self) -> str:
-        """What of it :meth:`joint_constants` does not say, in words; empty if nothing."""
+        """Properties that :meth:`joint_constants` leaves out, as text; empty if it is complete."""
         return ""
 
     def pull(self) -> Pull | None:
-        """The spring and damper along a path that it is, as a robot file can say it; None if it is none."""
+        """The element as a spring and damper along a path, for robot files; None if it is something else."""
         return None
 
     def energy(self, x: Array, /) -> Array:
@@ -156,7 +156,7 @@ class ForceElement(ABC):
         raise NotImplementedError
 
     def force(self, x: Array, w: Array, /) -> Array:
-        """The whole force (n,)."""
+        """Total force (n,)."""
         raise NotImplementedError
 
     def inertia(self) -> Array:
@@ -165,7 +165,7 @@ class ForceElement(ABC):
 
     @classmethod
     def gives(cls, piece: str) -> bool:
-        """Whether the class gives a method itself instead of leaving it to be derived."""
+        """Whether the class defines a method itself instead of leaving it to be derived."""
         return getattr(cls, piece) is not getattr(ForceElement, piece)
 
     @property
@@ -174,19 +174,19 @@ class ForceElement(ABC):
         return any(map(self.gives, ("dissipation", "resistance", "force")))
 
     def check_pieces(self) -> None:
-        """Raise a ModelError for an element that does nothing, or gives a derivative without what it is the derivative of."""
+        """Raise a ModelError for an element that does nothing, or defines a derivative without its integral."""
         for piece in PIECES:
             if piece in getattr(self, "__dict__", {}):
                 raise ModelError(
-                    f"{self.kind}: {piece} was set as an attribute of the object, where it is not looked up. Write it as a method of the class."
+                    f"{self.kind}: {piece} was set as an attribute of the object, where it has no effect. Define it as a method of the class."
                 )
         if not any(map(self.gives, ("energy", "dissipation", "resistance", "force", "inertia"))):
             raise ModelError(
-                f"{self.title} does nothing: it gives none of energy(x), dissipation(x, w), resistance(x, w), force(x, w) and inertia()."
+                f"{self.title} does nothing: it defines none of energy(x), dissipation(x, w), resistance(x, w), force(x, w) and inertia()."
             )
         for piece, others in (("energy_gradient", ("energy",)), ("damping", ("dissipation", "resistance"))):
             if self.gives(piece) and not any(map(self.gives, others)):
-                raise ModelError(f"{self.title} gives {piece}(...) but not {' or '.join(others)}(...).")
+                raise ModelError(f"{self.title} defines {piece}(...) but not {' or '.join(others)}(...).")
 
 
 class PairElement(ForceElement):
@@ -246,7 +246,7 @@ class PairElement(ForceElement):
             raise ModelError(f"{self.kind} connects {self.a!r} with itself.")
 
     def lines(self) -> tuple[Line, ...]:
-        """From the origin of a to that of b, unless an element says otherwise."""
+        """From the origin of a to that of b by default."""
         return (Line(self.a, (0.0, 0.0, 0.0), self.b, (0.0, 0.0, 0.0)),)
 
 
@@ -296,7 +296,7 @@ class JointElement(ForceElement):
 
 
 class CoordinateElement(ForceElement):
-    """A force element on the whole system: ``x`` are all coordinates q, ``w`` the joints' own velocities v.
+    """A force element on all coordinates q (``x``) and the joints' own velocities v (``w``).
 
     >>> issubclass(CoordinateElement, ForceElement)
     True

@@ -1,4 +1,4 @@
-"""Where force elements act: between two frames, in a joint, or on all coordinates at once."""
+"""Ports, at which force elements act: between two frames, in a joint, or on all coordinates; displacements of joints."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from heavytop.system.dynamics.applied_forces import Actions
 
 REACHES = (0.03, 0.3, 1.0, 3.0, 30.0)
-"""Distances in m at which elements between bodies are checked, so that slack and taut ones are met."""
+"""Distances in m at which elements between bodies are checked, both slack and taut."""
 
 
 class Port(ABC):
@@ -44,9 +44,9 @@ class Port(ABC):
         self.kinematics = kinematics
 
     forces: str
-    """What the forces are called in messages."""
+    """Noun for the forces in messages."""
     configuration: Array
-    """What elements see as x."""
+    """The argument x of elements."""
     velocity: Array
     """w (n,)."""
 
@@ -75,7 +75,7 @@ class Port(ABC):
 
     @abstractmethod
     def view(self, flat: Array) -> Array:
-        """A flat configuration as elements see it."""
+        """The argument x of elements from a flat configuration."""
 
     @abstractmethod
     def kinematics_matrix(self, flat: Array) -> Array:
@@ -87,7 +87,7 @@ class Port(ABC):
 
     @abstractmethod
     def place(self, force: Array, actions: Actions) -> None:
-        """Let a force act in the recursions over the tree."""
+        """Apply a force in the recursions over the tree."""
 
     def neutral(self) -> Array:
         """x in the neutral configuration of the system."""
@@ -143,11 +143,11 @@ class JointPort(Port):
         self.configuration, self.velocity = kinematics.q_of[label], kinematics.relative_v[label]
 
     carrier: str | None = None
-    """The body whose angular velocity belongs to w too; None if there is none."""
+    """The body whose angular velocity belongs to w too, if any."""
 
     @cached_property
     def coordinates(self) -> Coordinates:
-        """The coordinate block of the joint; of one that follows another, the block it would have by itself."""
+        """The coordinate block of the joint; for one that follows another, its block if it were independent."""
         return next(edge.joint.own_coordinates for edge in self.kinematics.edges if edge.label == self.label)
 
     @cached_property
@@ -276,7 +276,7 @@ class SystemPort(Port):
 
 
 def spread(value: Any, size: int, what: str) -> Array:
-    """One value for each velocity of a joint (n,), from one number or from n; symbols are welcome."""
+    """One value for each velocity of a joint (n,), from one number, or symbol, or from n."""
     value = as_array(value)
     if shape(value) == ():
         return value * np.ones(size)
@@ -297,7 +297,7 @@ class Displacement:
         """From the rest position ``rest`` of the joint at a port: a displacement from its neutral configuration."""
         if not isinstance(port, JointPort) or not port.coordinates.is_group:
             raise ModelError(
-                f"{what} measures a displacement, which this joint's coordinates do not offer. Give an energy instead: "
+                f"{what} measures a displacement, which this joint's coordinates do not offer. Use an energy instead: "
                 "system.potential(lambda q: ...), or your own ht.JointElement."
             )
         return cls(port.coordinates, spread(rest, port.size, f"rest of {what}"))

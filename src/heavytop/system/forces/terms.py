@@ -1,4 +1,4 @@
-"""One force element where it acts: its energy, forces and inertia as expressions, derived where it does not give them."""
+"""A force element at its port: energy, forces and inertia as expressions, derived where it does not define them."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from heavytop.system.kinematics.kinematics import Kinematics
 
 SAMPLES = 20
 AGREEMENT = 1e-6
-"""Largest relative difference between what an element gives and what follows from the rest of it."""
+"""Largest relative difference between a method of an element and its derivation from the other methods."""
 
 
 class ElementTerms:
-    """Expressions of one element at its port; forces are conjugate to the port's velocity (n,), None where there are none."""
+    """Expressions of one element at its port; forces are conjugate to the port's velocity (n,), or None."""
 
     def __init__(self, element: ForceElement, kinematics: Kinematics) -> None:
         self.port: Port = element.port(kinematics)
         self.element = element.resolved(self.port)
 
     def gives(self, *pieces: str) -> bool:
-        """Whether the element gives any of these methods."""
+        """Whether the element defines any of these methods."""
         return any(map(self.element.gives, pieces))
 
     @cached_property
@@ -48,7 +48,7 @@ class ElementTerms:
         return self._scalar("energy", self.port.configuration)
 
     def energy_depends_on(self, time: Array) -> bool:
-        """Whether V depends on the time by itself, at a fixed configuration."""
+        """Whether V depends on time explicitly, at a fixed configuration."""
         return self.gives("energy") and depends_on(self._scalar("energy", self.port.view(self._x)), time)
 
     @cached_property
@@ -79,12 +79,12 @@ class ElementTerms:
 
     @cached_property
     def has_symmetric_damping(self) -> bool:
-        """Whether the damping matrix is symmetric; that of a resistance that also deflects is not."""
+        """Whether the damping matrix is symmetric; with gyroscopic resistance it is not."""
         return self.damping is None or not self.gives("resistance", "damping") or _is_symmetric(self.damping)
 
     @cached_property
     def nonlinear_resistance(self) -> Array | None:
-        """The resistance (n,) without what the damping matrix accounts for."""
+        """The resistance (n,) beyond the damping matrix."""
         if self.resistance is None or linear_part(self._probed_resistance, self._w) is not None:
             return None
         linear = 0.0 if self.damping is None else np.matvec(self.damping, self.port.velocity)
@@ -92,15 +92,15 @@ class ElementTerms:
 
     @cached_property
     def applied(self) -> Array | None:
-        """Force (n,) whose power is supplied: the whole force less what the energy and the resistance account for."""
+        """Force (n,) whose power is supplied: the total force without those of the energy and the resistance."""
         if not self.gives("force") or self.gives("resistance", "dissipation"):
             return None
-        whole = self._vector("force", self.port.configuration, self.port.velocity)
-        return whole if self.stiffness is None else whole + self.stiffness
+        total = self._vector("force", self.port.configuration, self.port.velocity)
+        return total if self.stiffness is None else total + self.stiffness
 
     @cached_property
     def exerted(self) -> Array | None:
-        """Everything that the element exerts (n,), without its inertia."""
+        """Total force (n,) of the element, without its inertia."""
         parts = [-part for part in (self.resistance, self.stiffness) if part is not None]
         parts += [] if self.applied is None else [self.applied]
         return sum(parts[1:], parts[0]) if parts else None
@@ -112,7 +112,7 @@ class ElementTerms:
             return None
         value = self._matrix("inertia")
         if not hasattr(self.port, "ad"):
-            raise ModelError(f"{self.element.title} gives inertia(), which only elements in joints can have.")
+            raise ModelError(f"{self.element.title} defines inertia(), which only elements in joints can have.")
         if not _is_symmetric(value):
             raise ModelError(f"inertia() of {self.element.title} must be a symmetric matrix.")
         return value
@@ -192,7 +192,7 @@ class ElementTerms:
         return value
 
     def checked_pieces(self) -> list[tuple[str, Array]]:
-        """Everything the element gives, by the method it came from."""
+        """All expressions of the element, by the method that defines them."""
         pieces = {
             "energy": self.energy,
             "energy_gradient": self.stiffness,
@@ -227,7 +227,7 @@ class ElementTerms:
             self._verify_force(x, w, p, values)
 
     def _verify_force(self, x: Array, w: Array, p: Array, values: Floats) -> None:
-        """The whole force is that of the energy and the resistance; without a resistance at rest only."""
+        """Compare the total force with those of the energy and the resistance; without a resistance only at rest."""
         expected = -self._derived_gradient if self.gives("energy") else np.zeros(self.port.size)
         if self.gives("resistance", "dissipation"):
             given, meant = self._vector("force", x, w), "minus the gradient of its energy and minus its resistance"
@@ -246,10 +246,10 @@ class ElementTerms:
             "compare", [to_sx(self._x), to_sx(w), to_sx(p)], [to_sx(given), to_sx(expected)], {"allow_free": True}
         )
         if function.has_free():
-            return  # foreign symbols have their own message
+            return  # foreign symbols are reported elsewhere
         rng, nearby = np.random.default_rng(0), np.random.default_rng(1)
         for number, x in enumerate(self.port.samples(rng, SAMPLES)):
-            # every other one beside the default values: a coefficient that is zero there hides what it multiplies
+            # every other one near the default values: a coefficient that is zero by default hides its factor
             moved = number % 2 == 1
             taken = (
                 values + nearby.uniform(0.1, 0.2, values.shape) * np.maximum(np.abs(values), 1.0) if moved else values
@@ -269,7 +269,7 @@ class ElementTerms:
 
 
 def _is_symmetric(matrix: Array) -> bool:
-    """Whether a matrix is the same as its transpose, to rounding where it holds symbols."""
+    """Whether a matrix equals its transpose, up to rounding if it holds symbols."""
     if not is_symbolic(matrix):
         return bool(np.allclose(matrix, np.transpose(matrix), rtol=1e-9, atol=0.0))
     import casadi
@@ -279,12 +279,12 @@ def _is_symmetric(matrix: Array) -> bool:
     rng = np.random.default_rng(0)
     function = casadi.Function("skew", symbols, [skew, to_sx(matrix)])
     for _ in range(3):
-        left, whole = (np.abs(x.full()) for x in function.call([float(x) for x in rng.uniform(0.5, 1.5, len(symbols))]))
-        if np.all(np.isfinite(whole)) and np.max(left) > 1e-9 * np.max(whole):
+        left, all_ = (np.abs(x.full()) for x in function.call([float(x) for x in rng.uniform(0.5, 1.5, len(symbols))]))
+        if np.all(np.isfinite(all_)) and np.max(left) > 1e-9 * np.max(all_):
             return False
     return True
 
 
 def _is_plain(value: Array) -> bool:
-    """Whether an array consists of symbols only, by which one can differentiate."""
+    """Whether an array consists of symbols only, so that one can differentiate by it."""
     return is_symbolic(value) and bool(to_sx(value).is_valid_input())

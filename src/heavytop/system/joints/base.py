@@ -1,4 +1,4 @@
-"""What a joint is: coordinates and a map from them to SE(3)."""
+"""Joints: coordinates and a map from them to SE(3)."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ class Joint(Value, ABC):
     (eq. 3.123); joints that know it in closed form override :meth:`jacobian`.
     """
 
+    coordinates: Coordinates
+    """Configuration and velocity coordinates of the joint."""
     velocity_frame: str = "relative"
     """"relative": the velocity coordinates describe the motion relative to the parent; "absolute": relative to the world."""
     kind: str = ""
@@ -35,29 +37,29 @@ class Joint(Value, ABC):
     follows: str | None = None
     """Name of the joint whose coordinates move this one; None if it has its own."""
     parts: Mapping[str, Any] = MappingProxyType({})
-    """What acts in it, as the keywords say: see :class:`~heavytop.system.joints.parts.JointParts`."""
+    """Elements in the joint, given as keywords: see :class:`~heavytop.system.joints.parts.JointParts`."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "pose" in vars(cls) and "kind" not in vars(cls):  # it moves in another way than what it is derived from
+        if "pose" in vars(cls) and "kind" not in vars(cls):  # it moves in another way than its base class
             cls.kind = ""
 
     def __repr__(self) -> str:
-        """As it would be made, without what is as usual.
+        """The call that makes it, without default values.
 
         >>> from heavytop.system import Free, Revolute
         >>> Revolute("-z", stiffness=2.0), Free("quaternion")
         (Revolute('-z', stiffness=2), Free(attitude='quaternion'))
         """
-        told = [*self._words(), *(f"{name}={brief(value)}" for name, value in self.parts.items())]
-        return f"{type(self).__name__}({', '.join(told)})"
+        arguments = [*self._arguments(), *(f"{name}={brief(value)}" for name, value in self.parts.items())]
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
-    def _words(self) -> Iterable[str]:
-        """What it was made of, besides its parts, as texts."""
+    def _arguments(self) -> Iterable[str]:
+        """Arguments besides the parts, as text."""
         return ()
 
     def having(self, **parts: Unpack[JointParts]) -> Self:
-        """The same joint with something that acts in it; joints of yours have this instead of the keywords.
+        """The same joint with elements in it; user-defined joints have this instead of keywords.
 
         >>> from heavytop.system import Revolute
         >>> sorted(Revolute("z").having(stiffness=3.0, damping=0.1).parts)
@@ -69,18 +71,13 @@ class Joint(Value, ABC):
         return made
 
     @property
-    @abstractmethod
-    def coordinates(self) -> Coordinates:
-        """Configuration and velocity coordinates of the joint."""
-
-    @property
     def own_coordinates(self) -> Coordinates:
-        """Those of one that follows another joint as if it stood alone; otherwise :attr:`coordinates`."""
+        """Coordinates of a joint that follows another one as if it were independent; otherwise :attr:`coordinates`."""
         return self.coordinates
 
     @property
     def q_units(self) -> tuple[str, ...]:
-        """Unit of each configuration coordinate; "1" for pure numbers, empty where unknown. A joint may know better than its coordinates."""
+        """Unit of each configuration coordinate; "1" for pure numbers, empty where unknown."""
         return self.coordinates.q_units
 
     @property
@@ -95,12 +92,12 @@ class Joint(Value, ABC):
 
     @property
     def turns_about(self) -> Array | None:
-        """Unit axis (3,) in the joint frame if it turns about this one only; a single coordinate is the angle then. None otherwise."""
+        """Unit axis (3,) in the joint frame if it turns about this one only, else None; a single coordinate is then the angle."""
         return None
 
     @property
     def slides_along(self) -> Array | None:
-        """Unit axis (3,) in the joint frame if it slides along this one only; a single coordinate is the displacement then. None otherwise."""
+        """Unit axis (3,) in the joint frame if it slides along this one only, else None; a single coordinate is then the displacement."""
         return None
 
     @property
@@ -110,7 +107,7 @@ class Joint(Value, ABC):
 
     @cached_property
     def translations(self) -> int:
-        """In how many independent directions the origin of the moved frame can leave its place: the rank of the linear Jacobian."""
+        """Number of independent directions in which the origin of the moved frame can move: the rank of the linear Jacobian."""
         if self.coordinates.nv == 0:
             return 0
         q = symbol("q", self.coordinates.nq)
@@ -169,7 +166,7 @@ class Joint(Value, ABC):
         return np.matvec(rate, v)
 
     def closure(self, G: Array) -> Array:
-        """phi(G) (m,) for the relative pose G (4, 4) of two frames: zero where the joint allows it. It closes loops with this.
+        """phi(G) (m,) for the relative pose G (4, 4) of two frames, zero for admissible poses: the equations of a loop.
 
         Joints that know their equations in closed form override it; otherwise they follow from :meth:`pose` and :meth:`jacobian`.
         """
@@ -186,28 +183,26 @@ class Joint(Value, ABC):
 
     @property
     def is_built_in(self) -> bool:
-        """Whether the class belongs to the library, whose tests hold it to its laws."""
+        """Whether the class belongs to the library, whose tests verify it."""
         return type(self).__module__.startswith("heavytop.")
 
     def describe(self) -> tuple | None:
-        """What determines the joint, for comparison; None for joints made of functions."""
+        """Constants that determine the joint, for comparison; None if it holds functions."""
         return None
 
     def with_velocity(self, frame: str) -> Joint:
         """The same joint with its velocity coordinates taken in another frame; only some joints offer a choice."""
         raise ModelError(
-            f"{type(self).__name__} joints have no choice of the velocity frame, got {frame!r}; only Spherical has."
+            f"{type(self).__name__} joints offer no choice of the velocity frame, got {frame!r}; only Spherical does."
         )
 
     def verify(self, samples: int = 3, tolerance: float = 1e-9, parameters: Sequence[tuple[Array, float]] = ()) -> None:
         """Raise a ModelError unless pose, Jacobian and bias fit together, at random configurations.
 
-        The pose must stay in SE(3), the kinematics must keep the constraints, and a Jacobian and bias that the joint gives, or has from the
-        class it is derived from, must be those of its pose. ``parameters`` are (symbol, number) pairs.
+        The pose must stay in SE(3), the kinematics must keep the constraints, and an own or inherited Jacobian and bias must be those of its
+        pose. ``parameters`` are (symbol, number) pairs.
         """
         block, name = self.coordinates, type(self).__name__
-        if not isinstance(block, Coordinates):
-            raise ModelError(f"{name}: coordinates must be a block such as ht.coordinates.Angle(), got {block!r}.")
         if self.velocity_frame not in ("relative", "absolute"):
             raise ModelError(f"{name}: velocity_frame must be 'relative' or 'absolute', got {self.velocity_frame!r}.")
         if block.nq == 0:

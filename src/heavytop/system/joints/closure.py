@@ -64,7 +64,7 @@ def derived_closure(joint: Joint, G: Array) -> Array:
     if block.nv >= 6:
         raise ModelError(
             f"a {type(joint).__name__} joint cannot close a loop: it allows every motion. Use a joint with fewer degrees of freedom, or "
-            "give the equations themselves: system.constrain(lambda q: ...)."
+            "state the equations: system.constrain(lambda q: ...)."
         )
     probe = symbol("q", block.nq)
     J = joint.jacobian(probe)
@@ -96,19 +96,18 @@ def check_closure(joint: Joint) -> None:
     slope = _closure_slope(joint)
     for _ in range(5):
         q = block.retract(block.neutral(), rng.uniform(-REACH, REACH, block.nv)) if block.nq else np.zeros(1)
-        miss = float(np.max(np.abs(both(q)[0]), initial=0.0))
-        if not miss < 1e-6:
+        error = float(np.max(np.abs(both(q)[0]), initial=0.0))
+        if not error < 1e-6:
             raise ModelError(
-                f"a {type(joint).__name__} joint cannot close a loop: its equations are violated by {miss:.3g} at a pose of its own, because they "
+                f"a {type(joint).__name__} joint cannot close a loop: its equations are violated by {error:.3g} at one of its poses, because they "
                 "could not be derived from its pose. Give the joint a method closure(G) that returns them."
             )
-
         if slope is not None and block.nq:
             held = int(np.linalg.matrix_rank(slope(q)[0], tol=1e-6))
             moves = int(np.linalg.matrix_rank(np.asarray(joint.jacobian(q), dtype=float)))
             if held < 6 - moves:
                 raise ModelError(
-                    f"closure(G) of {type(joint).__name__} leaves {6 - held} of six motions free at a pose of its own, but the joint has "
+                    f"closure(G) of {type(joint).__name__} leaves {6 - held} of six motions free at one of its poses, but the joint has "
                     f"{moves}: equations are missing. Omit closure to have it derived, or add them."
                 )
 

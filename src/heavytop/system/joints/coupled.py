@@ -19,7 +19,7 @@ from heavytop.system.joints.parts import JointParts, checked_parts
 class Coupled(Joint):
     """A revolute or prismatic joint whose coordinate is a linear function of that of another joint.
 
-    It has no coordinates of its own: ``q_own = ratio * q_source + offset``. The coupling is exact and adds neither equations nor
+    It has no own coordinates: ``q_own = ratio * q_source + offset``. The coupling is exact and adds neither equations nor
     unknowns, and what acts on this joint is felt by the source.
 
     Parameters
@@ -45,12 +45,10 @@ class Coupled(Joint):
     def __init__(
         self, joint: Joint, source: str, ratio: Any = 1.0, offset: Any = 0.0, **parts: Unpack[JointParts]
     ) -> None:
-        if not isinstance(joint, Joint) or joint.kind not in ("revolute", "prismatic") or joint.coordinates.nq != 1:
+        if joint.kind not in ("revolute", "prismatic") or joint.coordinates.nq != 1:
             raise ModelError(
                 f"Coupled joint: only a Revolute or Prismatic joint can follow another one, got {joint!r}."
             )
-        if not isinstance(source, str) or not source:
-            raise ModelError(f"Coupled joint: source must be the name of a joint, got {source!r}.")
         self.joint, self.source = joint, source
         self.parts = checked_parts("Coupled", {**joint.parts, **parts})
         self.kind, self.follows = joint.kind, source
@@ -58,20 +56,16 @@ class Coupled(Joint):
         for label, value in (("ratio", self.ratio), ("offset", self.offset)):
             if value.shape != () or not (is_symbolic(value) or np.isfinite(value)):
                 raise ModelError(f"Coupled joint: {label} must be one finite number, got {value!r}.")
-        self._coordinates = Vector(0)
+        self.coordinates = Vector(0)
 
-    def _words(self) -> Iterable[str]:
-        alone = f"{type(self.joint).__name__}({', '.join(self.joint._words())})"  # its parts are those of this one
+    def _arguments(self) -> Iterable[str]:
+        alone = f"{type(self.joint).__name__}({', '.join(self.joint._arguments())})"  # without the parts, which this joint has
         offset = () if not is_symbolic(self.offset) and self.offset == 0 else (f"offset={brief(self.offset)}",)
         return (alone, repr(self.source), f"ratio={brief(self.ratio)}", *offset)
 
     def describe(self) -> tuple | None:
         inner = self.joint.describe()
         return None if inner is None else ("Coupled", *inner, self.source, self.ratio, self.offset)
-
-    @property
-    def coordinates(self) -> Coordinates:
-        return self._coordinates
 
     @property
     def own_coordinates(self) -> Coordinates:
@@ -114,6 +108,5 @@ class Coupled(Joint):
 
     def check_closure(self) -> None:
         raise ModelError(
-            "a Coupled joint cannot close a loop: it has no coordinate of its own. Put it into the tree, and close the loop with the joint "
-            "that it is made of."
+            "a Coupled joint cannot close a loop, since it has no own coordinate. Put it into the tree, and close the loop with its inner joint."
         )

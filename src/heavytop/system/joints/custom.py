@@ -8,7 +8,6 @@ from typing import Unpack
 from heavytop._arrays import Array, as_array
 from heavytop._format import brief
 from heavytop.coordinates import Coordinates
-from heavytop.errors import ModelError
 from heavytop.system.joints.base import Joint
 from heavytop.system.joints.parts import JointParts, checked_parts
 
@@ -38,22 +37,12 @@ class Custom(Joint):
 
     def __init__(self, coordinates: Coordinates, pose: Callable[[Array], Array], **parts: Unpack[JointParts]) -> None:
         self.parts = checked_parts("Custom", parts)
-        if not isinstance(coordinates, Coordinates):
-            raise ModelError(
-                f"Custom joint: coordinates must be a block such as ht.coordinates.Angle(), got {coordinates!r}."
-            )
-        if not callable(pose):
-            raise ModelError(f"Custom joint: pose must be a function of q that returns a 4x4 matrix, got {pose!r}.")
-        self._coordinates = coordinates
+        self.coordinates = coordinates
         self._pose = pose
         self.verify()
 
-    def _words(self) -> Iterable[str]:
-        return (repr(self._coordinates), brief(self._pose))
-
-    @property
-    def coordinates(self) -> Coordinates:
-        return self._coordinates
+    def _arguments(self) -> Iterable[str]:
+        return (repr(self.coordinates), brief(self._pose))
 
     def pose(self, q: Array) -> Array:
         return as_array(self._pose(q))

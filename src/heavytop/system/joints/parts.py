@@ -13,13 +13,13 @@ from heavytop.errors import ModelError, unknown_name
 
 
 class JointParts(TypedDict, total=False):
-    """Keywords of every joint; the system adds the elements when the joint joins it.
+    """Keywords of every joint; a system adds the elements together with the joint.
 
     ``stiffness`` and ``rest`` : of a spring, as in ``system.joint_spring``.
     ``damping`` : viscous friction, as in ``system.joint_damper``.
     ``friction`` : dry friction; a mapping holds the keywords of ``system.joint_friction``.
     ``armature`` : inertia of a rotor; a mapping holds the keywords of ``system.armature``.
-    ``limits`` : (lower, upper), kept in ``system.limits``; a mapping holds the keywords of ``system.joint_stop``, which also acts.
+    ``limits`` : (lower, upper), stored in ``system.limits``; a mapping holds the keywords of ``system.joint_stop``, which is added too.
     """
 
     stiffness: Array
@@ -31,7 +31,7 @@ class JointParts(TypedDict, total=False):
 
 
 def checked_parts(joint: str, parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Copies of the keywords that are given; unknown ones and a rest without a spring are refused. ``joint`` is its class."""
+    """Read-only copies of the given keywords; raises an error for unknown ones and for a rest without a spring."""
     for name in parts:
         if name not in JointParts.__annotations__:
             raise unknown_name(f"keyword of {joint}", name, JointParts.__annotations__)

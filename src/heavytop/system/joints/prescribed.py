@@ -10,7 +10,7 @@ import numpy as np
 from heavytop._arrays import Array, as_array, is_symbolic, shape
 from heavytop._format import brief
 from heavytop.compile.trace import NOT_MATH, on_symbols
-from heavytop.coordinates import Coordinates, Vector
+from heavytop.coordinates import Vector
 from heavytop.errors import ModelError
 from heavytop.system.joints.base import Joint
 from heavytop.system.joints.spatial import Fixed
@@ -19,14 +19,14 @@ from heavytop.system.joints.spatial import Fixed
 class Prescribed(Joint):
     """A joint whose coordinates are given functions of time.
 
-    It has no coordinates of its own and adds no degree of freedom. The force that the driver needs follows from the reactions:
-    ``model.driver_power`` and the energy balance of a run tell its power.
+    It has no coordinates and adds no degree of freedom. The force of its driver follows from the reactions: ``model.driver_power`` and the
+    energy balance of a run report its power.
 
     Parameters
     ----------
     joint : how it moves, such as ``Prismatic("x")``.
     motion : ``motion(t)`` gives its configuration at time t in s, in NumPy notation: one number for one coordinate, else (nq,). Position
-        and velocity must be continuous for the forces to be finite; a simulation refuses a motion that jumps.
+        and velocity must be continuous for the forces to be finite; a simulation raises an error for a motion that jumps.
 
     Examples
     --------
@@ -54,14 +54,10 @@ class Prescribed(Joint):
                 "force as one between its bodies (system.damper, system.strut)."
             )
         self.joint, self.motion = joint, motion
-        self._coordinates = Vector(0)
+        self.coordinates = Vector(0)
 
-    def _words(self) -> Iterable[str]:
+    def _arguments(self) -> Iterable[str]:
         return (repr(self.joint), brief(self.motion))
-
-    @property
-    def coordinates(self) -> Coordinates:
-        return self._coordinates
 
     def prescribed(self, at: Array, time: Array) -> tuple[Array, Joint]:
         given = on_symbols(self.motion, "motion of a prescribed joint")(time)
@@ -81,7 +77,6 @@ class Prescribed(Joint):
         return at @ self.joint.pose(value), Fixed()
 
     def pose(self, q: Array) -> Array:
-        """Its pose is that of the driver, which the system asks for with :meth:`prescribed`."""
         raise ModelError(
             "a Prescribed joint moves with the time, not with coordinates: give it to system.body or system.connect."
         )
@@ -89,5 +84,5 @@ class Prescribed(Joint):
     def check_closure(self) -> None:
         raise ModelError(
             "a Prescribed joint cannot close a loop. Put a frame that moves into the tree (system.frame with an at that depends on "
-            "system.time), and close the loop there with the joint that it is made of."
+            "system.time), and close the loop there with its inner joint."
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, components, concatenate, from_columns, scale, shape, vector
 from heavytop._format import brief
-from heavytop.coordinates import Angle, Circle, Coordinates, Product, Vector
+from heavytop.coordinates import Angle, Circle, Product, Vector
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
 from heavytop.system.description.inputs import unit_axis
@@ -57,24 +57,20 @@ class Revolute(Joint):
         self.axis = unit_axis(axis, "Revolute joint")
         if coordinates not in ("angle", "circle"):
             raise ModelError(f"Revolute joint: coordinates must be 'angle' or 'circle', got {coordinates!r}.")
-        self._coordinates = Angle() if coordinates == "angle" else Circle()
+        self.coordinates = Angle() if coordinates == "angle" else Circle()
 
-    def _words(self) -> Iterable[str]:
-        return (axis_words(self.axis), *(() if isinstance(self._coordinates, Angle) else ("coordinates='circle'",)))
+    def _arguments(self) -> Iterable[str]:
+        return (axis_text(self.axis), *(() if isinstance(self.coordinates, Angle) else ("coordinates='circle'",)))
 
     def describe(self) -> tuple:
-        return ("Revolute", type(self._coordinates).__name__, self.axis)
-
-    @property
-    def coordinates(self) -> Coordinates:
-        return self._coordinates
+        return ("Revolute", type(self.coordinates).__name__, self.axis)
 
     @property
     def turns_about(self) -> Array:
         return self.axis
 
     def pose(self, q: Array) -> Array:
-        if isinstance(self._coordinates, Angle):
+        if isinstance(self.coordinates, Angle):
             (angle,) = components(q)
             c, s = np.cos(angle), np.sin(angle)
         else:
@@ -106,17 +102,13 @@ class Prismatic(Joint):
     def __init__(self, axis: Any = "z", **parts: Unpack[JointParts]) -> None:
         self.parts = checked_parts("Prismatic", parts)
         self.axis = unit_axis(axis, "Prismatic joint")
-        self._coordinates = Vector(1, names=("x",))
+        self.coordinates = Vector(1, names=("x",))
 
-    def _words(self) -> Iterable[str]:
-        return (axis_words(self.axis),)
+    def _arguments(self) -> Iterable[str]:
+        return (axis_text(self.axis),)
 
     def describe(self) -> tuple:
         return ("Prismatic", self.axis)
-
-    @property
-    def coordinates(self) -> Coordinates:
-        return self._coordinates
 
     @property
     def slides_along(self) -> Array:
@@ -149,17 +141,13 @@ class Cylindrical(Joint):
     def __init__(self, axis: Any = "z", **parts: Unpack[JointParts]) -> None:
         self.parts = checked_parts("Cylindrical", parts)
         self.axis = unit_axis(axis, "Cylindrical joint")
-        self._coordinates = Product((Angle(), Vector(1, names=("x",))))
+        self.coordinates = Product((Angle(), Vector(1, names=("x",))))
 
-    def _words(self) -> Iterable[str]:
-        return (axis_words(self.axis),)
+    def _arguments(self) -> Iterable[str]:
+        return (axis_text(self.axis),)
 
     def describe(self) -> tuple:
         return ("Cylindrical", self.axis)
-
-    @property
-    def coordinates(self) -> Coordinates:
-        return self._coordinates
 
     @property
     def turns_about(self) -> Array:
@@ -203,17 +191,13 @@ class Universal(Joint):
         if np.linalg.norm(np.cross(*self.axes)) < 1e-9:
             raise ModelError(f"Universal joint: the two axes must not be parallel, got {axes[0]!r} and {axes[1]!r}.")
 
-        self._coordinates = Product((Angle(), Angle()), names=("first", "second"))
+        self.coordinates = Product((Angle(), Angle()), names=("first", "second"))
 
-    def _words(self) -> Iterable[str]:
-        return (f"({axis_words(self.axes[0])}, {axis_words(self.axes[1])})",)
+    def _arguments(self) -> Iterable[str]:
+        return (f"({axis_text(self.axes[0])}, {axis_text(self.axes[1])})",)
 
     def describe(self) -> tuple:
         return ("Universal", *self.axes)
-
-    @property
-    def coordinates(self) -> Coordinates:
-        return self._coordinates
 
     def _rotations(self, q: Array) -> tuple[Array, Array]:
         first, second = components(q)
@@ -237,10 +221,10 @@ class Universal(Joint):
         return from_columns(concatenate(ZERO, turned), concatenate(ZERO, self.axes[1]))
 
 
-def axis_words(axis: Floats) -> str:
+def axis_text(axis: Floats) -> str:
     """An axis (3,) by its letter, or its numbers.
 
-    >>> axis_words(np.array([0.0, -1.0, 0.0])), axis_words(np.array([0.6, 0.8, 0.0]))
+    >>> axis_text(np.array([0.0, -1.0, 0.0])), axis_text(np.array([0.6, 0.8, 0.0]))
     ("'-y'", '(0.6, 0.8, 0)')
     """
     for k, letter in enumerate("xyz"):

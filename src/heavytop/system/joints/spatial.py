@@ -10,7 +10,6 @@ import numpy as np
 from heavytop._arrays import Array, block, components, concatenate, constant, matrix, transpose, vector
 from heavytop.coordinates import (
     Angle,
-    Coordinates,
     EulerAngles,
     Pose,
     Product,
@@ -54,25 +53,21 @@ class Free(Joint):
         _check_choice("Free joint", "velocity", velocity, ("body", "mixed", "unified"))
         self.attitude: AttitudeName = attitude
         self.velocity = velocity
-        self._pose_block = Pose(attitude=attitude, velocity="mixed" if velocity == "mixed" else "body")
-        self._coordinates = UnifiedPose.hexahedral(attitude=attitude) if velocity == "unified" else self._pose_block
+        self._block = Pose(attitude=attitude, velocity="mixed" if velocity == "mixed" else "body")
+        self.coordinates = UnifiedPose.hexahedral(attitude=attitude) if velocity == "unified" else self._block
 
-    def _words(self) -> Iterable[str]:
+    def _arguments(self) -> Iterable[str]:
         return _chosen(attitude=(self.attitude, "matrix"), velocity=(self.velocity, "body"))
 
     def describe(self) -> tuple:
         return ("Free", self.attitude, self.velocity)
 
-    @property
-    def coordinates(self) -> Coordinates:
-        return self._coordinates
-
     def pose(self, q: Array) -> Array:
-        return self._pose_block.pose(q)
+        return self._block.pose(q)
 
     def jacobian(self, q: Array) -> Array:
-        if isinstance(self._coordinates, UnifiedPose):
-            return self._coordinates.inverse_matrix
+        if isinstance(self.coordinates, UnifiedPose):
+            return self.coordinates.inverse_matrix
         if self.velocity == "body":
             return np.eye(6)
         R = se3.rotation(self.pose(q))
@@ -105,10 +100,10 @@ class Spherical(Joint):
         _check_choice("Spherical joint", "attitude", attitude, ATTITUDES)
         _check_choice("Spherical joint", "velocity", velocity, ("relative", "absolute"))
         self.attitude: AttitudeName = attitude
-        self._coordinates = ATTITUDES[attitude]()
+        self.coordinates = ATTITUDES[attitude]()
         self.velocity_frame = velocity
 
-    def _words(self) -> Iterable[str]:
+    def _arguments(self) -> Iterable[str]:
         return _chosen(attitude=(self.attitude, "matrix"), velocity=(self.velocity_frame, "relative"))
 
     def describe(self) -> tuple:
@@ -117,12 +112,8 @@ class Spherical(Joint):
     def with_velocity(self, frame: str) -> Spherical:
         return Spherical(self.attitude, frame)
 
-    @property
-    def coordinates(self) -> Coordinates:
-        return self._coordinates
-
     def pose(self, q: Array) -> Array:
-        return se3.pose(self._coordinates.rotation_matrix(q), np.zeros(3))
+        return se3.pose(self.coordinates.rotation_matrix(q), np.zeros(3))
 
     def jacobian(self, q: Array) -> Array:
         return np.concatenate([np.zeros((3, 3)), np.eye(3)])
@@ -145,14 +136,10 @@ class Planar(Joint):
 
     def __init__(self, **parts: Unpack[JointParts]) -> None:
         self.parts = checked_parts("Planar", parts)
-        self._coordinates = Product((Vector(2, names=("x", "y")), Angle()), names=("position", "angle"))
+        self.coordinates = Product((Vector(2, names=("x", "y")), Angle()), names=("position", "angle"))
 
     def describe(self) -> tuple:
         return ("Planar",)
-
-    @property
-    def coordinates(self) -> Coordinates:
-        return self._coordinates
 
     @property
     def turns_about(self) -> Array:
@@ -193,14 +180,10 @@ class Fixed(Joint):
     kind = "fixed"
 
     def __init__(self) -> None:
-        self._coordinates = Vector(0)
+        self.coordinates = Vector(0)
 
     def describe(self) -> tuple:
         return ("Fixed",)
-
-    @property
-    def coordinates(self) -> Coordinates:
-        return self._coordinates
 
     def pose(self, q: Array) -> Array:
         return np.eye(4)

@@ -1,4 +1,4 @@
-"""Commutation and connection coefficients of a whole system, in whatever velocity coordinates it has."""
+"""Commutation and connection coefficients of a system in any velocity coordinates."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Frames in which the recursion over a tree needs the fewest operations; the frames of the user stay what they are.
+"""Internal frames, in which the recursion over a tree needs the fewest operations; the user's frames are unaffected.
 
-Bodies that are welded together are one carrier. A carrier that turns about or slides along an axis gets a frame of its own: its z axis is
+Bodies that are welded together are one carrier. A carrier that turns about or slides along an axis gets an internal frame: its z axis is
 that of the joint, and its origin and x axis follow the common normal to the axis of a child (modified Denavit-Hartenberg), so that the
-constant placement of the child is a screw about x and one about z. What is left of the turn about z is added to the joint coordinate.
+constant placement of the child is a screw about x and one about z. The remaining turn about z is added to the joint coordinate.
 Carriers with other joints, with placements that depend on parameters, or with an oblique axis and an inertia that depends on parameters keep
-the frame of the user. Nothing is rounded beyond :data:`ROUNDING`.
+the user's frame. Nothing is rounded beyond :data:`ROUNDING`.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Carrier:
 
     Attributes
     ----------
-    name : the frame of the user whose joint carries it.
+    name : the user's frame whose joint carries it.
     parent : name of the carrier that this joint hangs on, or the world.
     axis : its joint where it has one axis, else None.
     at : constant part of its link: pose (4, 4) of the joint frame in the internal frame of the parent. With an axis the internal frame is
-        then turned about (or shifted along) z by the joint coordinate plus ``offset``; otherwise ``at`` is the pose of the parent's
-        frame of the user.
+        then turned about (or shifted along) z by the joint coordinate plus ``offset``; otherwise ``at`` is the pose of the user's
+        frame of the parent.
     moments : of all its bodies, in the internal frame.
     """
 
@@ -66,11 +66,11 @@ class Carrier:
 
 @dataclass
 class InternalTree:
-    """Carriers, parents first, and where the frames of the user are in them."""
+    """Carriers, parents first, and the places of the user's frames in them."""
 
     carriers: dict[str, Carrier]
     place: dict[str, tuple[str, Array]] = field(default_factory=dict)
-    """Frame of the user -> (its carrier, its pose (4, 4) in the internal frame of the carrier)."""
+    """User's frame -> (its carrier, its pose (4, 4) in the internal frame of the carrier)."""
 
 
 def internal_tree(description: Description, steps: Sequence[Step]) -> InternalTree:
@@ -119,7 +119,7 @@ def _reframed(carriers: Mapping[str, Carrier], place: Mapping[str, tuple[str, Ar
     children: dict[str, list[Carrier]] = {name: [] for name in (WORLD, *carriers)}
     for carrier in carriers.values():
         children[carrier.parent].append(carrier)
-    frames: dict[str, np.ndarray] = {WORLD: np.eye(4)}  # of the carrier, in the frame of the user that gave it its name
+    frames: dict[str, np.ndarray] = {WORLD: np.eye(4)}  # of the carrier, in the user's frame with its name
     for carrier in reversed(tuple(carriers.values())):
         if carrier.axis is None:
             frames[carrier.name] = np.eye(4)
@@ -273,7 +273,7 @@ def constant_stages(at: np.ndarray) -> list[FrameStage]:
     turns: list[FrameStage] = [Turn(2, *g), Turn(0, *a), Turn(2, *b)]
     steps = (_rz(*g), _rx(*a), _rz(*b))
     shift, options = at[:3, 3], []
-    for count in (3, 2, 1, 0):  # the shift in the axes after so many turns
+    for count in (3, 2, 1, 0):  # the shift in the axes after ``count`` turns
         options.append(
             (count, np.where(np.abs(shift) < 4.0 * ROUNDING * np.max(np.abs(shift), initial=0.0), 0.0, shift))
         )

@@ -42,7 +42,7 @@ LINEAR, ANGULAR, ALL = slice(0, 3), slice(3, 6), slice(None)
 class Motion:
     """Motion of one frame relative to another: pose (4, 4), body twist (6,), bias d/dt(J) v (6,), body Jacobian J (6, nv).
 
-    The Jacobian is built when first asked for: the recursions over a tree never need it.
+    The Jacobian is built on demand: the recursions over a tree never need it.
     """
 
     def __init__(self, pose: Array, twist: Array, bias: Array, jacobian: Callable[[], Array]) -> None:
@@ -64,7 +64,7 @@ class Motion:
 
     @classmethod
     def given(cls, pose: Array, time: Array, nv: int) -> Motion:
-        """A frame that is moved by the time: xi = vee(G^-1 dG/dt), whatever the velocities."""
+        """A frame with a prescribed motion: xi = vee(G^-1 dG/dt), independent of the velocities."""
         twist = se3.vee(se3.inverse(pose) @ directional(pose, time, ONE))
         return cls(pose, twist, directional(twist, time, ONE), lambda: np.zeros((6, nv)))
 
@@ -78,7 +78,7 @@ class Motion:
         )
 
     def reversed(self) -> Motion:
-        """Motion of a relative to b: J_ba = -Ad(G_ab) J_ab, and the bias alike since ad(xi) xi = 0 (erratum 0.44)."""
+        """Motion of a relative to b: J_ba = -Ad(G_ab) J_ab, and the same for the bias, since ad(xi) xi = 0 (erratum 0.44)."""
         Ad = se3.Ad(self.pose)
         twist, bias = -np.matvec(Ad, self.twist), -np.matvec(Ad, self.bias)
         return Motion(se3.inverse(self.pose), twist, bias, lambda: -(Ad @ self.jacobian))
@@ -121,8 +121,8 @@ class Kinematics:
     coordinates : product of the joints' coordinate blocks, in the order of ``edges``.
     edges, steps : the transformations and the spanning tree over them.
     q, v : symbolic (nq,) and (nv,). v may itself be an expression ``T(q) w`` of other velocity coordinates w.
-    time : symbol of the time, by which placements of frames may move; None if there is none.
-    pushes : name of a moving frame -> what is added to its twist (6,), to tell the shares of several apart; biases do not heed it.
+    time : symbol of the time, on which placements of frames may depend, or None.
+    pushes : name of a moving frame -> a term added to its twist (6,), to separate the shares of several frames; biases do not contain it.
     transform, transform_bias : T (nv, nv) and d/dt(T) w (nv,) in that case; Jacobians are then by w.
     """
 
@@ -187,8 +187,8 @@ class Kinematics:
         moved = joint.pose(q)
         if self.time is not None and depends_on(moved, self.time):
             raise ModelError(
-                f"joint {label!r} has a pose that depends on the time by itself. Let its placement move (at=, or a frame with an at that depends on "
-                "system.time), or prescribe it with ht.Prescribed."
+                f"joint {label!r} has a pose that depends on the time explicitly. Move its placement instead (at=, or a frame with an at that "
+                "depends on system.time), or prescribe it with ht.Prescribed."
             )
         pose, S = edge.at @ moved, sparse(joint.jacobian(q))
         absolute = joint.velocity_frame == "absolute"
@@ -212,12 +212,12 @@ class Kinematics:
         motion = parent.then(link)
         if absolute:
             # by choice of the velocity coordinates the angular rows are the unit rows, and constant (eq. 3.109a, erratum 0.37)
-            whole = motion
+            relative = motion
             motion = Motion(
                 motion.pose,
                 concatenate(motion.twist[:3], self.v_of[label]),
                 concatenate(motion.bias[:3], np.zeros(3)),
-                lambda: np.concatenate([submatrix(whole.jacobian, LINEAR, ALL), self._unit_rows(label)], axis=0),
+                lambda: np.concatenate([submatrix(relative.jacobian, LINEAR, ALL), self._unit_rows(label)], axis=0),
             )
         self.absolute[step.frame] = motion
 

@@ -1,4 +1,4 @@
-"""Steps between two frames that cost few operations: turns about and slides along coordinate axes, and whole poses.
+"""Cheap transforms between two frames: turns about and slides along coordinate axes, and general poses.
 
 Quantities of a body are written with 3x3 blocks and vectors of scalars (NumPy arrays of objects: numbers and symbols may be mixed):
 
