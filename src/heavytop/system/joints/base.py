@@ -15,7 +15,8 @@ from heavytop._format import brief
 from heavytop.compile.trace import NOT_MATH, on_symbols, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, unknown_name
-from heavytop.functions import Value
+from heavytop.functions import Value, recipe
+from heavytop.functions.value import MECHANISM
 from heavytop.geometry import linalg, se3
 from heavytop.system.joints.closure import check_closure, derived_closure
 from heavytop.system.joints.parts import JointParts, checked_parts
@@ -65,10 +66,7 @@ class Joint(Value, ABC):
         >>> sorted(Revolute("z").having(stiffness=3.0, damping=0.1).parts)
         ['damping', 'stiffness']
         """
-        made = object.__new__(type(self))
-        vars(made).update(vars(self))
-        made.parts = checked_parts(type(self).__name__, {**self.parts, **parts})
-        return made
+        return _with_parts(self, {**self.parts, **parts})
 
     @property
     def own_coordinates(self) -> Coordinates:
@@ -268,3 +266,11 @@ class Joint(Value, ABC):
                 "with system.parameter(name, value) of the same system."
             )
         return np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(value.shape)
+
+
+@recipe
+def _with_parts(joint: Any, parts: Mapping[str, Any]) -> Any:
+    made = object.__new__(type(joint))
+    vars(made).update({name: value for name, value in vars(joint).items() if name not in MECHANISM})
+    vars(made).update(parts=checked_parts(type(joint).__name__, parts), _sealed=True)
+    return made
