@@ -168,12 +168,12 @@ def test_the_jump_of_one_member_of_a_batch_is_found() -> None:
 
 
 def test_the_jumps_of_later_members_of_a_large_batch_are_found() -> None:
-    from heavytop.system.constraints.prescribed_motion import MOST_SETS, GivenMotions
+    from heavytop.system.constraints.prescribed_motion import MOST_SETS, PrescribedMotions
 
     model = driven(lambda t, ahead: 0.3 * np.maximum(t + ahead, 0.0), ahead=-5.0)
     p = np.repeat(model.parameter_vector()[None], 3 * MOST_SETS, axis=0)
     p[:, model.parameter_names.index("ahead")] = np.linspace(-5.0, -1.0, len(p))
-    motions = GivenMotions(model)
+    motions = PrescribedMotions(model)
     motions.check(p, 0.0, 0.9, 10)
     motions.check(p[:0], 0.0, 0.9, 10)
     assert all(len(digest) == 32 for digest, *_ in motions._fine)

@@ -145,7 +145,7 @@ def _end(model: Model, given: Any, what: str, parameters: Any) -> tuple[State | 
     if not np.all(np.isfinite(v)):
         raise ShapeError(f"{what} v of {model.name!r} must be finite.")
     if model.is_constrained and not (what == "goal" and model.description.time is not None):
-        position, velocity, terms = model.evaluate("misses", q, v, parameters=parameters)
+        position, velocity, terms = model.evaluate("relative_residuals", q, v, parameters=parameters)
         if not (np.all(np.abs(position) <= CLOSED) and np.all(np.abs(velocity) <= CLOSED * (1.0 + terms))):
             largest = [np.max(np.abs(r), initial=0.0) for r in model.constraint_residuals(q, v, parameters)]
             raise PlanError(

@@ -163,7 +163,7 @@ class Dynamics(Value, ABC):
         """(q, v, p) -> (position, velocity) residuals of loops and constraints; None if there are none."""
         return None
 
-    def misses(self) -> Traced | None:
+    def relative_residuals(self) -> Traced | None:
         """(q, v, p) -> (position, velocity, terms) of :meth:`residual` beside their sizes; ``terms`` are the magnitudes that velocity adds up."""
         return None
 
@@ -332,9 +332,9 @@ class ModelDynamics(Dynamics):
         outputs = {"position": c.constrained.position_residual, "velocity": c.constrained.velocity_residual}
         return self._make("residual", ("q", "v"), outputs)
 
-    def misses(self) -> Traced | None:
+    def relative_residuals(self) -> Traced | None:
         e = self.model.expressions
-        return self._make("misses", ("q", "v"), e.sizes.misses()) if e.is_constrained else None
+        return self._make("relative_residuals", ("q", "v"), e.sizes.relative_residuals()) if e.is_constrained else None
 
     def sizes(self) -> Traced | None:
         return self.model.traced("velocity_sizes")

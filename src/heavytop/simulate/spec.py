@@ -314,10 +314,10 @@ def _from_the_start(
 
 def _check_prescribed(dynamics: Dynamics, p: np.ndarray, until: float, steps: int) -> None:
     """Frames that drivers move must not jump, from the time in ``p`` on."""
-    from heavytop.system.constraints.prescribed_motion import GivenMotions
+    from heavytop.system.constraints.prescribed_motion import PrescribedMotions
 
     if isinstance(dynamics, ModelDynamics):
-        dynamics.model.functions.get(GivenMotions, lambda: GivenMotions(dynamics.model)).check(
+        dynamics.model.functions.get(PrescribedMotions, lambda: PrescribedMotions(dynamics.model)).check(
             p, float(p.flat[-1]), until, steps
         )
 
@@ -327,7 +327,7 @@ def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.n
 
     A velocity may miss by a share of its own terms, or by what opens no loop within the run.
     """
-    kernel = dynamics.kernel("misses")
+    kernel = dynamics.kernel("relative_residuals")
     if kernel is None:
         residual = dynamics.kernel("residual")
         if residual is not None:  # equations in the user's own units

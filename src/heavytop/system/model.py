@@ -453,7 +453,7 @@ class Model(Value, Shown):
         return self.coordinates.check(q, f"configuration q of {self.name!r}", MANIFOLD_TOLERANCE)
 
     def _check_closed(self, q: Floats, parameters: Parameters) -> None:
-        relative = np.max(np.abs(self.evaluate("position_miss", q, parameters=parameters)), initial=0.0)
+        relative = np.max(np.abs(self.evaluate("relative_position_residual", q, parameters=parameters)), initial=0.0)
         if not relative <= CLOSED:
             worst = np.max(np.abs(self.evaluate("position_residual", q, parameters=parameters)))
             raise ConfigurationError(

@@ -77,8 +77,8 @@ def assemble(
     sizes, scale, Phi = (model.evaluate(name, q, parameters=parameters) for name in (*SIZES, "constraint_jacobian"))
     residual = model.evaluate("velocity_residual", q, v, parameters=parameters)
     given, v = v, v - scaled_pseudo_inverse(np.where(free, Phi, 0.0), sizes, scale, RANK) @ residual
-    _, left, terms = model.evaluate("misses", q, v, parameters=parameters)
-    terms = np.maximum(terms, model.evaluate("misses", q, given, parameters=parameters)[2])
+    _, left, terms = model.evaluate("relative_residuals", q, v, parameters=parameters)
+    terms = np.maximum(terms, model.evaluate("relative_residuals", q, given, parameters=parameters)[2])
     if not np.max(np.abs(left), initial=0.0) <= 1e-8 * np.max(terms, initial=0.0):
         worst = np.max(np.abs(model.evaluate("velocity_residual", q, v, parameters=parameters)))
         raise ConfigurationError(
@@ -89,7 +89,7 @@ def assemble(
 
 def _residual(model: Model, q: Floats, parameters: Any) -> float:
     """Largest relative residual of loops and holonomic constraints."""
-    return float(np.max(np.abs(model.evaluate("position_miss", q, parameters=parameters)), initial=0.0))
+    return float(np.max(np.abs(model.evaluate("relative_position_residual", q, parameters=parameters)), initial=0.0))
 
 
 def _moved(model: Model, q: Floats, step: Floats, parameters: Any) -> Floats:

@@ -37,7 +37,7 @@ ROUNDING = 1e-11
 POSITION, VELOCITY = 12, 6
 
 
-class GivenMotions:
+class PrescribedMotions:
     """Frames and anchors of a model with a prescribed motion.
 
     Examples
@@ -47,8 +47,8 @@ class GivenMotions:
     >>> system.body("cabin", joint=ht.Prescribed(ht.Prismatic("z"), lambda t: np.maximum(t - 1.0, 0.0)))
     >>> system.body("lamp", parent="cabin", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
     >>> model = system.derive(native=False)
-    >>> GivenMotions(model).check(model.parameter_vector(), 0.0, 0.9, 100)
-    >>> GivenMotions(model).check(model.parameter_vector(), 0.0, 2.0, 100)
+    >>> PrescribedMotions(model).check(model.parameter_vector(), 0.0, 0.9, 100)
+    >>> PrescribedMotions(model).check(model.parameter_vector(), 0.0, 2.0, 100)
     Traceback (most recent call last):
     heavytop.errors.SimulationError: the velocity of 'cabin' of 'lift' jumps by 1 at t = 1 s...
     """

@@ -95,7 +95,7 @@ class SystemSizes:
             start = end
         return concatenate(*kept)
 
-    def misses(self) -> dict[str, Array]:
+    def relative_residuals(self) -> dict[str, Array]:
         """phi and Phi v + b divided by their sizes (those of rates in 1/s), and the sum of the magnitudes of the terms of the latter."""
         c = self._e.constrained
         terms = np.matvec(np.abs(c.Phi), np.abs(self._e.v)) + np.abs(c.drift)
@@ -113,7 +113,7 @@ class SystemSizes:
             if rows.phi is None:
                 slips.append(self.share(np.matvec(rows.Phi, self._e.v) + rows.drift, self.rows[start:end]))
             start = end
-        return {"miss": self.share(c.position_residual, self.holonomic), "slip": concatenate(*slips)}
+        return {"residual": self.share(c.position_residual, self.holonomic), "slip": concatenate(*slips)}
 
     @cached_property
     def speed(self) -> Array:

@@ -184,10 +184,6 @@ class Joint(Value, ABC):
         """Whether the class belongs to the library, whose tests verify it."""
         return type(self).__module__.startswith("heavytop.")
 
-    def describe(self) -> tuple | None:
-        """Constants that determine the joint, for comparison; None if it holds functions."""
-        return None
-
     def with_velocity(self, frame: str) -> Joint:
         """The same joint with its velocity coordinates taken in another frame; only some joints offer a choice."""
         raise ModelError(

@@ -63,10 +63,6 @@ class Coupled(Joint):
         offset = () if not is_symbolic(self.offset) and self.offset == 0 else (f"offset={brief(self.offset)}",)
         return (alone, repr(self.source), f"ratio={brief(self.ratio)}", *offset)
 
-    def describe(self) -> tuple | None:
-        inner = self.joint.describe()
-        return None if inner is None else ("Coupled", *inner, self.source, self.ratio, self.offset)
-
     @property
     def own_coordinates(self) -> Coordinates:
         return self.joint.coordinates

@@ -62,9 +62,6 @@ class Revolute(Joint):
     def _arguments(self) -> Iterable[str]:
         return (axis_text(self.axis), *(() if isinstance(self.coordinates, Angle) else ("coordinates='circle'",)))
 
-    def describe(self) -> tuple:
-        return ("Revolute", type(self.coordinates).__name__, self.axis)
-
     @property
     def turns_about(self) -> Array:
         return self.axis
@@ -107,9 +104,6 @@ class Prismatic(Joint):
     def _arguments(self) -> Iterable[str]:
         return (axis_text(self.axis),)
 
-    def describe(self) -> tuple:
-        return ("Prismatic", self.axis)
-
     @property
     def slides_along(self) -> Array:
         return self.axis
@@ -145,9 +139,6 @@ class Cylindrical(Joint):
 
     def _arguments(self) -> Iterable[str]:
         return (axis_text(self.axis),)
-
-    def describe(self) -> tuple:
-        return ("Cylindrical", self.axis)
 
     @property
     def turns_about(self) -> Array:
@@ -195,9 +186,6 @@ class Universal(Joint):
 
     def _arguments(self) -> Iterable[str]:
         return (f"({axis_text(self.axes[0])}, {axis_text(self.axes[1])})",)
-
-    def describe(self) -> tuple:
-        return ("Universal", *self.axes)
 
     def _rotations(self, q: Array) -> tuple[Array, Array]:
         first, second = components(q)

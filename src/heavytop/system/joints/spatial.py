@@ -59,9 +59,6 @@ class Free(Joint):
     def _arguments(self) -> Iterable[str]:
         return _chosen(attitude=(self.attitude, "matrix"), velocity=(self.velocity, "body"))
 
-    def describe(self) -> tuple:
-        return ("Free", self.attitude, self.velocity)
-
     def pose(self, q: Array) -> Array:
         return self._block.pose(q)
 
@@ -106,9 +103,6 @@ class Spherical(Joint):
     def _arguments(self) -> Iterable[str]:
         return _chosen(attitude=(self.attitude, "matrix"), velocity=(self.velocity_frame, "relative"))
 
-    def describe(self) -> tuple:
-        return ("Spherical", self.attitude, self.velocity_frame)
-
     def with_velocity(self, frame: str) -> Spherical:
         return Spherical(self.attitude, frame)
 
@@ -137,9 +131,6 @@ class Planar(Joint):
     def __init__(self, **parts: Unpack[JointParts]) -> None:
         self.parts = checked_parts("Planar", parts)
         self.coordinates = Product((Vector(2, names=("x", "y")), Angle()), names=("position", "angle"))
-
-    def describe(self) -> tuple:
-        return ("Planar",)
 
     @property
     def turns_about(self) -> Array:
@@ -181,9 +172,6 @@ class Fixed(Joint):
 
     def __init__(self) -> None:
         self.coordinates = Vector(0)
-
-    def describe(self) -> tuple:
-        return ("Fixed",)
 
     def pose(self, q: Array) -> Array:
         return np.eye(4)
