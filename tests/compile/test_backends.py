@@ -127,7 +127,7 @@ def test_names_of_entries_stay_inside_their_comment(tmp_path):
     assert "largest difference" in check(tmp_path)
 
 
-def test_the_folder_of_another_export_is_refused(tmp_path):
+def test_the_folder_of_another_export_is_rejected(tmp_path):
     f = {"f": trace(lambda x: 2 * x, {"x": (2,)}, name="f")}
     export_c(tmp_path, f, name="arm")
     before = {p.name: p.read_text() for p in tmp_path.iterdir()}
@@ -216,14 +216,14 @@ class Unwritable(np.ndarray):
 
 def test_jax_source_agrees_and_writes_to_no_array(everything, monkeypatch):
     """With NumPy in the place of jax.numpy; tests/peers runs it with JAX."""
-    likeness = types.ModuleType("jax.numpy")
-    vars(likeness).update(vars(np))
-    likeness.asarray = lambda x, dtype=None: np.asarray(x, dtype).view(Unwritable)
+    jax_numpy = types.ModuleType("jax.numpy")
+    vars(jax_numpy).update(vars(np))
+    jax_numpy.asarray = lambda x, dtype=None: np.asarray(x, dtype).view(Unwritable)
     special = types.ModuleType("jax.scipy.special")
     special.erf = scipy.special.erf
-    for name, module in {"jax": types.ModuleType("jax"), "jax.numpy": likeness, "jax.scipy.special": special}.items():
+    for name, module in {"jax": types.ModuleType("jax"), "jax.numpy": jax_numpy, "jax.scipy.special": special}.items():
         monkeypatch.setitem(sys.modules, name, module)
-    sys.modules["jax"].numpy = likeness
+    sys.modules["jax"].numpy = jax_numpy
     for traced, arguments in ((everything, VECTORS), (chain(4), list(np.random.default_rng(0).normal(size=(3, 5, 4))))):
         text = numpy_source(traced, "f", library="jax")
         assert "import numpy" not in text

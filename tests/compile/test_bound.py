@@ -1,4 +1,4 @@
-"""Kernels tied to arrays give what the kernels themselves give."""
+"""Kernels bound to arrays return the same as the kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_rows_that_lie_apart(kernel: Kernel, count: int) -> None:
     rng = np.random.default_rng(1)
     x, p, results = rng.standard_normal((count, 4, 3)), rng.standard_normal(2), np.full((count, 5), np.nan)
     call = Bound(kernel, (x[:, 2], p), (results[:, :3], results[:, 3:]))
-    for _ in range(2):  # what the arrays hold when it is called counts
+    for _ in range(2):  # the content of the arrays at the call counts
         x[...] = rng.standard_normal(x.shape)
         p[...] = rng.standard_normal(2)
         call()

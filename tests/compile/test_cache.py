@@ -128,13 +128,13 @@ def test_read_only_folder(tmp_path, monkeypatch):
     """Reading works, writing is given up silently."""
     cache = Cache(tmp_path)
     Kernel(tiny(), cache=cache)
-    if os.geteuid() == 0:  # the superuser may write anywhere, so refuse at the system call
+    if os.geteuid() == 0:  # the superuser may write anywhere, so the system call fails
 
-        def refuse(*_, **__):
+        def fail(*_, **__):
             raise PermissionError(30, "read-only file system")
 
-        monkeypatch.setattr("heavytop._files.os.open", refuse)
-        monkeypatch.setattr("heavytop.compile.cache.os.utime", refuse)
+        monkeypatch.setattr("heavytop._files.os.open", fail)
+        monkeypatch.setattr("heavytop.compile.cache.os.utime", fail)
     else:
         tmp_path.chmod(0o500)
     assert Kernel(tiny(), cache=cache).stats().cache_hit

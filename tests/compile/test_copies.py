@@ -1,4 +1,4 @@
-"""Outputs that repeat inputs cost nothing, unless somebody could tell the difference."""
+"""Copy propagation: outputs equal to inputs cost nothing."""
 
 from __future__ import annotations
 

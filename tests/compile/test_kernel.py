@@ -268,11 +268,11 @@ def test_unknown_operation_is_interpreted_with_one_warning(fresh_warnings):
 
     from heavytop._arrays import from_sx, to_sx
 
-    def odd(x):
+    def unsupported(x):
         return from_sx(casadi.erfinv(to_sx(x)), ())
 
-    traced = trace(odd, {"x": ()}, name="odd")
-    with pytest.warns(NativeCodeWarning, match="odd uses the operation OP_ERFINV without a native form"):
+    traced = trace(unsupported, {"x": ()}, name="unsupported")
+    with pytest.warns(NativeCodeWarning, match="unsupported.*OP_ERFINV"):
         kernel = Kernel(traced)
     assert not kernel.native
     assert not kernel.stats().native

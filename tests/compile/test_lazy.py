@@ -1,4 +1,4 @@
-"""Expensive sides of choices are skipped where no lane needs them; values never tell."""
+"""Expensive sides of choices are skipped if no lane needs them, without any effect on values."""
 
 from __future__ import annotations
 

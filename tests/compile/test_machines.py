@@ -56,7 +56,7 @@ def limited_law() -> Traced:
 
 def acceleration() -> tuple[Traced, list[np.ndarray]]:
     model, rng = crane(), np.random.default_rng(0)
-    # large angles too: they are reduced by a way of their own
+    # large angles too, as they are reduced differently
     q = model.random(rng, (COUNT,))
     q[::5, -1] = 1e6 * rng.standard_normal(len(q[::5]))
     return model.traced("acceleration"), [
@@ -146,7 +146,7 @@ int main(void) {{
 
 
 def c_program(kernel: Kernel, traced: Traced, arguments: list[np.ndarray]) -> str:
-    """A program that calls the loop over rows once and prints what it finds, in hexadecimal."""
+    """A program that calls the loop over rows once and prints the results in hexadecimal."""
     arrays, words, prints = [], [], []
     for k, a in enumerate(arguments):
         flat = np.ascontiguousarray(a)
@@ -185,9 +185,9 @@ def test_an_arm_processor_finds_the_same(make, lanes: int, tmp_path: Path) -> No
     (tmp_path / "main.c").write_text(c_program(kernel, traced, arguments))
     gcc = ["aarch64-linux-gnu-gcc", "-O1", "-static", "main.c", "kernel.o", "-lm", "-o", "main"]
     subprocess.run(gcc, cwd=tmp_path, check=True, timeout=GUARD)
-    told = subprocess.run(
+    done = subprocess.run(
         ["qemu-aarch64", "./main"], cwd=tmp_path, check=True, timeout=GUARD, capture_output=True, text=True
     )
-    found = np.array([float.fromhex(line) for line in told.stdout.split()])
+    found = np.array([float.fromhex(line) for line in done.stdout.split()])
     expected = np.concatenate([result.ravel() for result in kernel(*arguments)])
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)

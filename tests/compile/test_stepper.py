@@ -232,7 +232,7 @@ def test_decayed_states_rest_at_zero_and_the_mode_is_restored():
 
 
 def test_buffers_may_have_any_name(monkeypatch):
-    """A call that overwrites what it reads works on a copy, which must not be taken for another buffer."""
+    """A call that overwrites an input works on a copy, which must not be confused with another buffer."""
     grow = trace(lambda a, b: {"a": a + b, "b": b + a}, {"a": (), "b": ()}, name="grow")
     plan = Schedule({"grow": grow}, {"x": (), "x'": ()}, ("x", "x'"), [Call("grow", ("x", "x'"), ("x", "x'"))])
     fast = Stepper(plan).run({"x": 1.0, "x'": 2.0}, steps=3).records
@@ -258,21 +258,21 @@ def test_observers_see_every_record():
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_a_call_is_skipped_where_no_lane_asks_for_it(monkeypatch, lanes):
-    """A counter of what was asked, lane by lane; the same with and without native code, alone and in a batch."""
-    ask = trace(lambda x, n: np.where(np.abs(x) > 1.0, 1.0, 0.0) + 0 * n, {"x": (), "n": ()}, name="ask")
+def test_a_call_is_skipped_if_no_lane_needs_it(monkeypatch, lanes):
+    """A counter of requests, lane by lane; the same with and without native code, alone and in a batch."""
+    check = trace(lambda x, n: np.where(np.abs(x) > 1.0, 1.0, 0.0) + 0 * n, {"x": (), "n": ()}, name="check")
     turn = trace(
-        lambda x, n, asked: (np.where(asked != 0.0, -0.5 * x, x), np.where(asked != 0.0, n + 1, n)),
-        {"x": (), "n": (), "asked": ()},
+        lambda x, n, needed: (np.where(needed != 0.0, -0.5 * x, x), np.where(needed != 0.0, n + 1, n)),
+        {"x": (), "n": (), "needed": ()},
         name="turn",
     )
     grow = trace(lambda x: 1.25 * x, {"x": ()}, name="grow")
     calls = [
         Call("grow", ("x",), ("x",)),
-        Call("ask", ("x", "n"), ("asked",)),
-        Call("turn", ("x", "n", "asked"), ("x", "n"), when=2),
+        Call("check", ("x", "n"), ("needed",)),
+        Call("turn", ("x", "n", "needed"), ("x", "n"), when=2),
     ]
-    functions, buffers = {"ask": ask, "turn": turn, "grow": grow}, {"x": (), "n": (), "asked": ()}
+    functions, buffers = {"check": check, "turn": turn, "grow": grow}, {"x": (), "n": (), "needed": ()}
     schedule = Schedule(functions, buffers, ("x", "n"), calls)
     x = np.linspace(0.01, 1.9, 11)
     native = Stepper(schedule, lanes).run({"x": x, "n": np.zeros(11)}, steps=40)

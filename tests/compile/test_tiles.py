@@ -1,4 +1,4 @@
-"""Long programs run part by part over tiles of states; nobody may notice."""
+"""Long programs run part by part over tiles of states, without any effect on values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, alone and as a set; what is damaged is refused before anything reads it."""
+"""Files appear whole or not at all, alone and as a set; damaged files are rejected before anything reads them."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ except FileFormatError as error:
     assert list(small_disk.iterdir()) == []
 
 
-def test_a_full_disk_is_told_by_the_shell(small_disk: Path) -> None:
+def test_the_shell_reports_a_full_disk(small_disk: Path) -> None:
     arguments = ["simulate", "pendulum", "--until", "20", "--every", "1", "--out", str(small_disk / "run.nc")]
     done = shell(*arguments)
     assert done.returncode == 2, done.stderr
@@ -91,7 +91,7 @@ def writers(run: ht.Run) -> dict[str, Callable[[Path], object]]:
 
 
 @pytest.mark.parametrize("kind", ["netcdf", "plot", "page", "export"])
-def test_odd_places(run: ht.Run, tmp_path: Path, kind: str) -> None:
+def test_places_that_cannot_be_written(run: ht.Run, tmp_path: Path, kind: str) -> None:
     write = writers(run)[kind]
     (tmp_path / "file").write_text("old")
     for path in (tmp_path / ("n" * 300), tmp_path / "file" / "inside", tmp_path / "nul\0l", Path("/proc/no/where")):
@@ -123,10 +123,10 @@ def test_a_folder_that_vanishes(tmp_path: Path) -> None:
 def test_no_permission(run: ht.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "run.nc").write_text("old")
 
-    def refuse(*_: object, **__: object) -> int:
+    def fail(*_: object, **__: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("heavytop._files.os.open", refuse)  # root may write anywhere
+    monkeypatch.setattr("heavytop._files.os.open", fail)  # root may write anywhere
     with pytest.raises(FileFormatError, match="Permission denied"):
         run.save(tmp_path / "run.nc")
     assert read_set(tmp_path) == {"run.nc": "old"}
@@ -254,8 +254,8 @@ def test_every_damage_is_found(run: ht.Run, tmp_path: Path) -> None:
             ht.Run.load(tmp_path / "damaged.nc")
 
 
-def test_shapes_beyond_the_file_are_refused(run: ht.Run, tmp_path: Path) -> None:
-    """A forged file with a right checksum asks for 8 TB."""
+def test_shapes_beyond_the_file_are_rejected(run: ht.Run, tmp_path: Path) -> None:
+    """A forged file with a right checksum requires 8 TB."""
     path = tmp_path / "run.nc"
     with h5py.File(path, "w") as file:
         file.create_dataset("q", shape=(10**12,), dtype=float, chunks=(1000,))

@@ -1,4 +1,4 @@
-"""Recordings and files that do not fit into the memory are refused with the number and the remedy."""
+"""Recordings and files that do not fit into memory are rejected with the number and the remedy."""
 
 import pytest
 from processes import finish
@@ -7,7 +7,7 @@ import heavytop as ht
 from heavytop.errors import FileFormatError, SimulationError
 
 
-def test_a_recording_beyond_the_memory_is_refused(model: ht.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recording_beyond_the_memory_is_rejected(model: ht.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("heavytop.simulate.recording.available_memory", lambda: 1e5)
     monkeypatch.setattr("heavytop.simulate.recording.SMALL", 0.0)
     with pytest.raises(
@@ -31,10 +31,10 @@ system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1
 try:
     ht.simulate(system.derive(), ([0.1], [0.0]), 1e7, 0.01, sys.argv[1])
 except SimulationError as error:
-    print("refused", error)
+    print("rejected", error)
 """
     done = finish(code, integrator)
-    assert done.stdout.startswith("refused"), done.stderr[-1500:]
+    assert done.stdout.startswith("rejected"), done.stderr[-1500:]
     assert "GB of memory are available" in done.stdout
 
 

@@ -76,7 +76,7 @@ def test_rotations_are_members_and_reflections_are_not():
     assert contains(Rotation(), q).all()
     reflection = Rotation().from_rotation_matrix(R @ np.diag([1.0, 1.0, -1.0]))
     assert not contains(Rotation(), reflection).any()
-    # only the determinant tells them apart
+    # only the determinant distinguishes them
     assert np.abs(Rotation().constraints(reflection)[:, :6]).max() < 1e-14
     assert np.allclose(Rotation().constraints(reflection)[:, 6], -2)
 

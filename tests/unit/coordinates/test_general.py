@@ -175,7 +175,7 @@ def test_infinite_kinematics_matrix_is_reported():
         GeneralCoordinates(lambda q: [[1 / q[0]]], nq=1, nv=1)
 
 
-def test_difference_of_far_points_is_refused():
+def test_difference_of_distant_points_is_rejected():
     c = EXAMPLES["rotation"]
     q0 = Rotation().neutral()
     q1 = Rotation().retract(q0, np.array([0, 0, 3.0]))
@@ -201,7 +201,7 @@ def test_velocities_in_world_coordinates():
     assert np.abs(commutation_coefficients(c, q) + Rotation().commutation(q)).max() < 1e-12
 
 
-def test_too_few_velocities_are_told_by_the_dimension():
+def test_too_few_velocities_contradict_the_dimension():
     with pytest.raises(ModelError, match=r"dimension nq - rank dphi/dq = 3 - 1 = 2 .* nv = 1"):
         GeneralCoordinates(
             lambda q: [[-q[1]], [q[0]], [0.0]], lambda q: [q[0] ** 2 + q[1] ** 2 + q[2] ** 2 - 1], nq=3, nv=1
