@@ -1,6 +1,6 @@
 """Python blocks marked ``<!-- example: name -->`` in the README and the docs run unchanged.
 
-One marked ``<!-- example continues: name -->`` runs after the blocks before it on the same page, back to the last example.
+One marked ``<!-- example continues: name -->`` belongs to the example before it on the same page.
 """
 
 from __future__ import annotations
@@ -20,10 +20,16 @@ BLOCK = re.compile(
 
 
 def examples_of(page: Path) -> Iterator[Any]:
-    code = ""
+    """One program per example, with the blocks that continue it."""
+    chains: list[tuple[str, str]] = []
     for match in BLOCK.finditer(page.read_text("utf-8")):
-        code = (code if match["continues"] else "") + match["code"]
-        yield pytest.param(code, id=f"{page.relative_to(ROOT)}:{match['name']}")
+        if match["continues"]:
+            name, code = chains.pop()
+            chains.append((name, code + match["code"]))
+        else:
+            chains.append((match["name"], match["code"]))
+    for name, code in chains:
+        yield pytest.param(code, id=f"{page.relative_to(ROOT)}:{name}")
 
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
