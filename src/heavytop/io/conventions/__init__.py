@@ -1,7 +1,7 @@
 """States, accelerations, forces and poses in the conventions of other programs, and back.
 
-Each program has a pair of functions ``to_NAME(model, q, v, a, force)`` and ``from_NAME(model, ...)`` that return a :class:`State`.
-Arrays have leading batch axes; what is left out comes back as None. docs/conventions.md has the formulas.
+Each program has a pair of functions ``to_NAME(model, q, v, a, force)`` and ``from_NAME(model, ...)`` that return a :class:`ModelState`.
+Arrays have leading batch axes; omitted arguments are None in the result. docs/conventions.md has the formulas.
 """
 
 from heavytop.io.conventions.frames import pose_from_ned as pose_from_ned
@@ -10,8 +10,8 @@ from heavytop.io.conventions.frames import quaternion_from_xyzw as quaternion_fr
 from heavytop.io.conventions.frames import quaternion_to_xyzw as quaternion_to_xyzw
 from heavytop.io.conventions.frames import twist_from_angular_first as twist_from_angular_first
 from heavytop.io.conventions.frames import twist_to_angular_first as twist_to_angular_first
-from heavytop.io.conventions.moving_frame import frame_from as frame_from
-from heavytop.io.conventions.moving_frame import frame_to as frame_to
+from heavytop.io.conventions.programs import frame_from as frame_from
+from heavytop.io.conventions.programs import frame_to as frame_to
 from heavytop.io.conventions.programs import from_drake as from_drake
 from heavytop.io.conventions.programs import from_exudyn as from_exudyn
 from heavytop.io.conventions.programs import from_mujoco as from_mujoco

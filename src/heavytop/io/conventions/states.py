@@ -1,4 +1,4 @@
-"""The state of a model joint by joint, in a form from which every convention is one formula away."""
+"""The state of a model joint by joint, in the form that conventions convert."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from heavytop._arrays import Floats, Numbers, numbers
+from heavytop._arrays import Floats
 from heavytop.coordinates import Circle, Pose
 from heavytop.errors import ModelError
-from heavytop.geometry import quaternion, se3
+from heavytop.geometry import se3
 from heavytop.system.description.description import at_defaults
 from heavytop.system.description.graph import Edge
 from heavytop.system.description.names import WORLD
-from heavytop.system.joints import Free, Joint
+from heavytop.system.joints import Free
 from heavytop.system.model import Model
 
 
@@ -52,32 +52,21 @@ class BodyState(NamedTuple):
     wrench: Floats | None
 
 
-def given(q: Numbers, v: Numbers | None, a: Numbers | None, force: Numbers | None) -> ModelState:
-    """A state of whatever numbers were given."""
-    rest = (None if x is None else numbers(x, name) for name, x in (("v", v), ("a", a), ("force", force)))
-    return ModelState(numbers(q, "q"), *rest)
-
-
 def check(model: Model, state: ModelState) -> ModelState:
-    """The state as float arrays of the right sizes."""
-    sizes = {"q": model.nq, "v": model.nv, "a": model.nv, "force": model.nv}
-    parts = {}
+    """The state, if it has the sizes of the model and can be converted."""
     for name, value in state._asdict().items():
-        array = None if value is None else np.asarray(value, dtype=float)
-        if array is not None and (array.ndim == 0 or array.shape[-1] != sizes[name]):
-            raise ModelError(f"{name} of {model.name!r} must have shape (..., {sizes[name]}), got {array.shape}.")
-        parts[name] = array
-    if (state.a is not None) and state.v is None:
+        size = model.nq if name == "q" else model.nv
+        if value is not None and (value.ndim == 0 or value.shape[-1] != size):
+            raise ModelError(f"{name} of {model.name!r} must have shape (..., {size}), got {value.shape}.")
+    if state.a is not None and state.v is None:
         raise ModelError("accelerations need the velocity v too: their conversion depends on it.")
     if model.description.time is not None:
         raise ModelError(
-            f"{model.name!r} has frames or forces that the time changes, which no other program has in its states."
+            f"{model.name!r} depends on the time explicitly, which states of other programs do not contain."
         )
     if model.description.velocity is not None or model.description.basis is not None:
-        raise ModelError(
-            f"{model.name!r} has velocity coordinates of the user's choice; convert a model in joint velocities."
-        )
-    return ModelState(**parts)
+        raise ModelError(f"{model.name!r} has user-defined velocity coordinates; convert a model in joint velocities.")
+    return state
 
 
 def of_joint(model: Model, state: ModelState, label: str) -> JointState:
@@ -87,10 +76,8 @@ def of_joint(model: Model, state: ModelState, label: str) -> JointState:
 
 
 def body_state(edge: Edge, parts: JointState, before: Floats) -> BodyState:
-    """The motion of a body on a free joint relative to the frame that the other program knows; ``before`` (4, 4) is the joint in it."""
-    joint = edge.joint
-    if not isinstance(joint, Free) or joint.velocity not in ("body", "mixed"):
-        raise ModelError(f"joint {edge.label!r} must be Free with velocity 'body' or 'mixed' to be converted.")
+    """The motion of a body on a free joint in the frame of the other program; ``before`` (4, 4) is the joint in that frame."""
+    joint = _free_joint(edge)
     relative = joint.pose(parts.q)
     pose = before @ relative
     if joint.velocity == "body":
@@ -98,28 +85,27 @@ def body_state(edge: Edge, parts: JointState, before: Floats) -> BodyState:
     R_T = np.swapaxes(se3.rotation(relative), -1, -2)
     twist, rate, wrench = (None if x is None else _turned(R_T, x) for x in parts[1:])
     if rate is not None and twist is not None:
-        rate = _with_linear(rate, -np.cross(twist[..., 3:], twist[..., :3]))
+        rate = add_linear(rate, -np.cross(twist[..., 3:], twist[..., :3]))
     return BodyState(pose, twist, rate, wrench)
 
 
-def joint_parts(edge: Edge, body: BodyState, before: Floats) -> JointState:
+def joint_state(edge: Edge, body: BodyState, before: Floats) -> JointState:
     """The inverse of :func:`body_state`."""
-    joint = edge.joint
+    joint = _free_joint(edge)
     relative = se3.inverse(before) @ body.pose
-    if not isinstance(joint, Free) or joint.velocity not in ("body", "mixed"):
-        raise ModelError(f"joint {edge.label!r} must be Free with velocity 'body' or 'mixed' to be converted.")
     q = cast(Pose, joint.coordinates).from_pose(relative)
     if joint.velocity == "body":
         return JointState(q, *body[1:])
     R, rate = se3.rotation(relative), body.rate
     if rate is not None and body.twist is not None:
-        rate = _with_linear(rate, np.cross(body.twist[..., 3:], body.twist[..., :3]))
+        rate = add_linear(rate, np.cross(body.twist[..., 3:], body.twist[..., :3]))
     return JointState(q, *(None if x is None else _turned(R, x) for x in (body.twist, rate, body.wrench)))
 
 
-def rotation_of(joint: Joint, q: Floats) -> Floats:
-    """Rotation matrices (..., 3, 3) of a spherical joint."""
-    return se3.rotation(joint.pose(q))
+def _free_joint(edge: Edge) -> Free:
+    if not isinstance(edge.joint, Free) or edge.joint.velocity not in ("body", "mixed"):
+        raise ModelError(f"joint {edge.label!r} must be Free with velocity 'body' or 'mixed' to be converted.")
+    return edge.joint
 
 
 def angle_of(edge: Edge, q: Floats) -> Floats:
@@ -136,16 +122,10 @@ def from_angle(edge: Edge, angle: Floats) -> Floats:
     return angle
 
 
-def rotation_from(quat: Floats) -> Floats:
-    """Rotation matrices from quaternions wxyz of any length but zero."""
-    return quaternion.rotation_from_quaternion(quaternion.normalize(quat))
-
-
 def before_free_joint(model: Model, edge: Edge, placement: Floats | None = None) -> Floats:
-    """Where a free joint is in the frame in which the other program gives its coordinates.
+    """The pose of a free joint in the frame of the other program's coordinates.
 
-    That is the world for a body on the world, unless the program has the joint at a ``placement`` (4, 4) of its own, and the joint itself
-    for a body on another body.
+    That frame is the world, or ``placement`` (4, 4) in it, for a body on the world, and the joint itself for a body on another body.
     """
     if edge.a != WORLD:
         return np.eye(4)
@@ -183,5 +163,6 @@ def _turned(R: Floats, x: Floats) -> Floats:
     return np.concatenate([np.matvec(R, x[..., :3]), x[..., 3:]], axis=-1)
 
 
-def _with_linear(x: Floats, more: Floats) -> Floats:
+def add_linear(x: Floats, more: Floats) -> Floats:
+    """A vector (..., 6) with a linear part (..., 3) added."""
     return np.concatenate([x[..., :3] + more, x[..., 3:]], axis=-1)
