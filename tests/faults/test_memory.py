@@ -40,6 +40,6 @@ except SimulationError as error:
 
 def test_saving_what_does_not_fit(run: ht.Run, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("heavytop.io.netcdf.available_memory", lambda: 100.0)
-    with pytest.raises(FileFormatError, match="built in memory first"):
+    with pytest.raises(FileFormatError, match="record_every"):
         run.save(tmp_path / "run.nc")
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""From a system back to the neutral description of a robot, for writers."""
+"""From a system to the neutral description of a robot, for writers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KINDS = (FIXED, REVOLUTE, PRISMATIC, FLOATING, PLANAR, SPHERICAL)
 
 
 class SystemReader:
-    """Reads a description; what a robot file cannot say is reported."""
+    """Reads a description and reports everything that robot files cannot represent."""
 
     def __init__(self, description: Description, limits: dict[str, JointLimits] | None = None) -> None:
         self.description, self.limits = description, limits or {}
@@ -52,7 +52,7 @@ class SystemReader:
 
     @property
     def where(self) -> str:
-        """Where losses are said to be."""
+        """The place in entries of the report."""
         return self.description.name
 
     def number(self, value: Any) -> np.ndarray:
@@ -60,10 +60,10 @@ class SystemReader:
         return at_defaults(as_array(value), self.description.parameters)
 
     def read(self) -> Robot:
-        """The whole description."""
+        """Read the whole description."""
         for parameter in self.description.parameters:
             if parameter.is_time:
-                note = "files hold no functions of the time: everything is written as it is at t = 0"
+                note = "files hold no functions of time: everything is written as it is at t = 0"
                 self.report.lost("motion", parameter.name, self.where, note)
                 continue
             self.report.changed("parameter", parameter.name, self.where, f"written as its value {parameter.value:g}")
@@ -98,9 +98,8 @@ class SystemReader:
             made.mimic = Mimic(joint.follows, ratio, offset)
         if not step.forward:  # the child carries the parent in the system: G_ba = G(q)^-1 at^-1
             if not joint.is_fixed and made.kind not in (REVOLUTE, PRISMATIC):
-                self.report.lost(
-                    "joint", edge.label, self.where, "its child carries its parent, and it has more than one axis"
-                )
+                note = "its child carries its parent, and it has more than one axis"
+                self.report.lost("joint", edge.label, self.where, note)
             made.axis, made.at, made.after = -made.axis, np.eye(4), se3.inverse(at)
         made.limits = self.limits.get(edge.label, JointLimits())
         self.robot.joints[edge.label] = made
@@ -110,16 +109,15 @@ class SystemReader:
     def _kind(self, joint: Joint, label: str) -> str:
         if joint.kind in KINDS:
             return joint.kind
-        self.report.lost(
-            "joint", label, self.where, f"{type(joint).__name__} joints have no counterpart; written as fixed"
-        )
+        note = f"{type(joint).__name__} joints have no counterpart; written as fixed"
+        self.report.lost("joint", label, self.where, note)
         return FIXED
 
     def _element(self, element: ForceElement) -> None:
         joint = self.robot.joints.get(getattr(element, "joint", ""))
+        name = f"tendon{len(self.robot.tendons) + 1}"
         if isinstance(element, JointTendon) and not element.constant:
             rest = (element.low, element.high)
-            name = f"tendon{len(self.robot.tendons) + 1}"
             tendon = Tendon(name, self.where, element.stiffness, element.viscosity, rest, terms=element.terms)
             self.robot.tendons.append(tendon)
             return
@@ -130,25 +128,22 @@ class SystemReader:
                 return
         pull = element.pull()
         if pull is not None:
-            name = f"tendon{len(self.robot.tendons) + 1}"
             path = tuple((body, self.number(point)) for body, point in pull.path)
-            stiffness, viscosity, low, high = (
-                self._one(x) for x in (pull.stiffness, pull.viscosity, pull.low, pull.high)
-            )
-            self.robot.tendons.append(Tendon(name, self.where, stiffness, viscosity, (low, high), path=path))
+            k, d, low, high = (self._one(x) for x in (pull.stiffness, pull.viscosity, pull.low, pull.high))
+            self.robot.tendons.append(Tendon(name, self.where, k, d, (low, high), path=path))
             return
         if joint is None or not self._has_one_number(element, joint) or not self._in_joint(element, joint):
             self.report.lost("force element", element.title, self.where, "no counterpart")
 
     def _has_one_number(self, element: ForceElement, joint: RobotJoint) -> bool:
-        """Whether a robot file can say what an element does in a joint: in a ball joint it is the same about every axis, at rest at zero."""
+        """Whether files can represent an element in a joint: in a ball joint only if it is the same about every axis, at rest at zero."""
         if joint.kind != SPHERICAL:
             return joint.kind in (REVOLUTE, PRISMATIC)
         given = {name: np.reshape(self.number(value), -1) for name, value in element.joint_constants().items()}
         return not np.any(given.pop("rest", 0.0)) and all(np.ptp(values) == 0 for values in given.values())
 
     def _in_joint(self, element: ForceElement, joint: RobotJoint) -> bool:
-        """Add an element to a joint; False if it has no counterpart."""
+        """Add an element to a joint; return False if it has no counterpart."""
         given = {name: self._one(value) for name, value in element.joint_constants().items()}
         if not given:
             return False
@@ -171,22 +166,19 @@ class SystemReader:
         for name, element in self.description.inputs.items():
             if isinstance(element, JointForce):
                 terms = ((element.body, int(element.index), float(self.number(element.gear))),)
+                actuator = Actuator(name, terms, self.where)
             elif isinstance(element, SharedForce):
-                terms = element.terms
+                actuator = Actuator(name, element.terms, self.where)
             elif isinstance(element, PathForce):
                 path = tuple((body, self.number(point)) for body, point in element.path)
-                self.robot.actuators.append(Actuator(name, (), self.where, path=path, gear=element.gear))
-                self.report.represented("input", name, self.where)
-                continue
+                actuator = Actuator(name, (), self.where, path=path, gear=element.gear)
             elif isinstance(element, Wrench) and (element.frame, element.relative_to) == ("body", WORLD):
-                wrench = tuple(np.concatenate([self.number(element.force), self.number(element.moment)]).tolist())
-                self.robot.actuators.append(Actuator(name, (), self.where, element.body, wrench))
-                self.report.represented("input", name, self.where)
-                continue
+                wrench = np.concatenate([self.number(element.force), self.number(element.moment)])
+                actuator = Actuator(name, (), self.where, element.body, tuple(wrench.tolist()))
             else:
                 self.report.lost("input", name, self.where, f"{type(element).__name__} has no counterpart")
                 continue
-            self.robot.actuators.append(Actuator(name, terms, self.where))
+            self.robot.actuators.append(actuator)
             self.report.represented("input", name, self.where)
 
     def _constraints(self) -> None:

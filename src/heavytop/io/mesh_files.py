@@ -1,4 +1,4 @@
-"""Meshes of a written robot file: those outside of its folder are copied beside it, so that the file can be moved and read again."""
+"""Meshes of a written robot file: those outside its folder are copied next to it, so that the folder can be moved."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from heavytop._files import typed_errors, write_whole
 from heavytop._format import safe_name
 from heavytop.errors import HeavytopError
 from heavytop.io.import_report import TransferReport
+from heavytop.io.renaming import unused_name
 from heavytop.system.description.shapes import Mesh
 
 Content = Path | tuple[np.ndarray, np.ndarray]
 
 
 class MeshFiles:
-    """Names meshes relative to a robot file; :meth:`write` puts them there. Other meshes that lie there already keep their names.
+    """Names of meshes relative to a robot file; :meth:`write` copies them. Existing meshes keep their names.
 
     Parameters
     ----------
-    file : the robot file that is going to be written.
-    formats : endings that its readers know; meshes in others become STL. None: all.
+    file : the robot file to be written.
+    formats : endings supported by its readers; other meshes become STL. None: all.
     """
 
     def __init__(self, file: Path, formats: tuple[str, ...] | None = None) -> None:
         self.folder, self.formats = file.resolve().parent, formats
-        self.own = f"{safe_name(file.stem, 'file')}_meshes"
+        self.subfolder = f"{safe_name(file.stem, 'file')}_meshes"
         self.copies: dict[str, Content] = {}
         self._names: dict[str, str | None] = {}
 
@@ -51,15 +52,13 @@ class MeshFiles:
             report.lost("mesh", shape.path, where, str(error))
             return None
         stem, ending = safe_name(source.stem, "file"), source.suffix if known else ".stl"
-        name, number = f"{self.own}/{stem}{ending}", 1
-        while self._is_taken(name, content):
-            number += 1
-            name = f"{self.own}/{stem}_{number}{ending}"
+        stem = unused_name(f"{self.subfolder}/{stem}", lambda stem: self._is_taken(f"{stem}{ending}", content))
+        name = f"{stem}{ending}"
         self.copies[name] = content
         return name
 
     def _is_taken(self, name: str, content: Content) -> bool:
-        """Whether a name stands for another mesh, of this file or of one that was written before."""
+        """Whether another mesh, of this file or of one written before, has the name."""
         path = self.folder / name
         with typed_errors(path):
             return name in self.copies or (

@@ -1,4 +1,4 @@
-"""Runs as labelled datasets and netCDF files: units and names in the attributes, exact round trip, atomic writing."""
+"""Runs as datasets of xarray, tables of pandas and netCDF files: names and units as attributes, exact round trip, atomic writing."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from heavytop._memory import available_memory
 from heavytop.errors import FileFormatError
 
 if TYPE_CHECKING:
+    import pandas
     import xarray
 
     from heavytop.simulate.run import Run
@@ -44,7 +45,7 @@ def to_xarray(run: Run) -> xarray.Dataset:
     from heavytop.simulate.outcome import Ending
 
     endings = list(Ending)
-    batch = [f"trajectory{k}" if len(run.batch) > 1 else "trajectory" for k in range(len(run.batch))]
+    batch = _batch_axes(run)
     data: dict[str, Any] = {}
     coords: dict[str, Any] = {"time": ("time", run.t, {"units": "s"})}
     for name, axis in (("q", "coordinate"), ("v", "velocity"), ("u", "input")):
@@ -72,24 +73,63 @@ def to_xarray(run: Run) -> xarray.Dataset:
         data[_variable("parameter", label)] = (batch[len(batch) - own.ndim :], own, {"long_name": printable(label)})
     codes = np.array([endings.index(o.ending) for o in run.outcomes.reshape(-1)], dtype=np.int64)
     data["outcome"] = (batch, codes.reshape(run.batch), {"meaning": [e.value for e in endings]})
-    data["end_time"] = (batch, _reshape([o.time for o in run.outcomes.reshape(-1)], run.batch), {"units": "s"})
+    times = np.array([o.time for o in run.outcomes.reshape(-1)], dtype=float)
+    data["end_time"] = (batch, times.reshape(run.batch), {"units": "s"})
     data["metadata"] = ((), np.array(_metadata(run), dtype=object))  # an attribute must not exceed 64 kB
     return xarray.Dataset(data, coords, {"title": printable(f"{run.name}, {run.integrator}")})
 
 
 def _variable(kind: str, label: str) -> str:
-    """Name of a variable of the file; a slash would open a group, and HDF5 takes no zero."""
+    """The name of a variable; a slash would create a group, and HDF5 rejects zero bytes."""
     return f"{kind}_" + "".join(
         c if c.isprintable() and c not in "/%" else quote(c, "", errors="surrogatepass") for c in label
     )
 
 
-def _reshape(values: list[float], batch: tuple[int, ...]) -> np.ndarray:
-    return np.array(values, dtype=float).reshape(batch)
+def to_dataframe(run: Run) -> pandas.DataFrame:
+    """The run as a table with columns for coordinates, velocities, inputs and energies, and their units in ``attrs["units"]``.
+
+    The index is the time in s, in a batch (trajectory axes, time); rows after the end of a trajectory are omitted.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.02, step=0.01)
+    >>> table = run.to_dataframe()
+    >>> table.shape, table.index.name, table.attrs["units"]["theta.angle"]
+    ((3, 5), 'time', 'rad')
+    """
+    import pandas
+
+    columns: dict[str, np.ndarray] = {}
+    units: dict[str, str] = {}
+    for part in ("q", "v", "u"):
+        names, part_units = getattr(run, f"{part}_names"), getattr(run, f"{part}_units")
+        for k, (name, unit) in enumerate(zip(names, part_units, strict=True)):
+            label = name if name not in columns else f"{part}/{name}"
+            columns[label], units[label] = getattr(run, part)[..., k], unit
+    if run.has_energy:
+        columns |= {"kinetic_energy": run.kinetic_energy, "potential_energy": run.potential_energy}
+        units |= dict.fromkeys(("kinetic_energy", "potential_energy"), "J")
+    axes = _batch_axes(run)
+    index = pandas.MultiIndex.from_product([*map(range, run.batch), run.t], names=[*axes, "time"])
+    if not run.batch:
+        index = pandas.Index(run.t, name="time")
+    rows = {name: np.moveaxis(values, 0, -1).reshape(-1) for name, values in columns.items()}
+    table = pandas.DataFrame(rows, index=index)
+    table.attrs["units"] = units
+    if not run.batch:
+        return table
+    present = np.isfinite(np.moveaxis(run.q, 0, -2)).all(axis=-1).reshape(-1)
+    return table.loc[present, :]
+
+
+def _batch_axes(run: Run) -> list[str]:
+    return [f"trajectory{k}" if len(run.batch) > 1 else "trajectory" for k in range(len(run.batch))]
 
 
 def _metadata(run: Run) -> str:
-    """Everything that is no array of numbers along the run, as JSON."""
+    """Everything except arrays, as JSON."""
     flat = run.outcomes.reshape(-1)
     usual = flat[0].message if len(flat) else ""
     content = {
@@ -117,7 +157,7 @@ def _metadata(run: Run) -> str:
 def save_run(run: Run, path: str | Path) -> None:
     """Write the run; the file appears under its name only when it is complete.
 
-    It is made in memory: HDF5 ends the process when a disk is full.
+    It is assembled in memory, because HDF5 aborts the process when a disk is full.
 
     >>> from tempfile import TemporaryDirectory
     >>> import heavytop as ht
@@ -128,18 +168,16 @@ def save_run(run: Run, path: str | Path) -> None:
     ...
     True
     """
-    instead = " run.to_dataframe().to_csv(path) writes a table of text."
-    check_ending(path, NETCDF, "a netCDF file", instead)
+    check_ending(path, NETCDF, "a netCDF file", " run.to_dataframe().to_csv(path) writes a table of text.")
     needed, room = sum(array.nbytes for array in (run.q, run.v, run.u, *run.channels.values())), available_memory()
     if needed > room:
         raise FileFormatError(
-            f"cannot write {str(path)!r}: it is built in memory first, which takes {needed / 1e9:.3g} GB of the {room / 1e9:.3g} GB available. "
+            f"cannot write {str(path)!r}: it is assembled in memory, which takes {needed / 1e9:.3g} GB of the {room / 1e9:.3g} GB available. "
             "Save parts of it, or record less with record_every."
         )
     made = _netcdf(to_xarray(run))
     with whole_file(path, "run.nc") as temporary, open(temporary, "wb") as file:
-        file.write(made)
-        file.write(seal(made))
+        file.write(made + seal(made))
 
 
 def _netcdf(data: xarray.Dataset) -> bytes:
@@ -161,9 +199,9 @@ def _netcdf(data: xarray.Dataset) -> bytes:
 
 
 def load_run(path: str | Path, *, checked: bool = True) -> Run:
-    """Read a run; its arrays are those that were saved, bit by bit. It has no model.
+    """Read a run; its arrays equal those that were saved, bit by bit. It has no model.
 
-    ``checked=False`` leaves out the checksum of the file, for one that another program has rewritten or that heavytop 0.1.0 wrote.
+    ``checked=False`` skips the checksum, for files rewritten by another program or written by heavytop 0.1.0.
 
     >>> from tempfile import TemporaryDirectory
     >>> import heavytop as ht
@@ -199,28 +237,28 @@ def load_run(path: str | Path, *, checked: bool = True) -> Run:
 
 
 def _existing(path: str | Path) -> Path:
+    source = Path(path)
     try:
-        source = Path(path)
         with open(source, "rb") as file:
             start = file.read(len(HDF5))
     except FileNotFoundError:
         raise FileFormatError(f"there is no file {str(path)!r}.") from None
-    except (OSError, TypeError, ValueError) as error:
-        raise FileFormatError(f"cannot read {path!r}: {error}.") from None
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"cannot read {str(path)!r}: {error}.") from None
     if start != HDF5:
-        raise FileFormatError(f"{str(source)!r} is not a readable netCDF file: it does not begin like one.")
+        raise FileFormatError(f"{str(source)!r} is not a readable netCDF file: its first bytes are not those of HDF5.")
     return source
 
 
 def _check_sizes(source: Path) -> None:
-    """Refuse arrays that claim more than the file can hold, before memory is asked for."""
+    """Raise a FileFormatError for arrays that are larger than the file, before memory is allocated."""
     import h5py
 
     room = source.stat().st_size
     with h5py.File(source, "r") as file:
         for name, item in file.items():
             claimed = item.size * item.dtype.itemsize if isinstance(item, h5py.Dataset) and item.size else 0
-            empty = item.attrs.get("NAME", b"").startswith(b"This is a netCDF dimension but not")  # has a size, no data
+            empty = item.attrs.get("NAME", b"").startswith(b"This is a netCDF dimension but not")  # no data
             if claimed > room and not empty:
                 raise FileFormatError(
                     f"{str(source)!r} is damaged or was changed: {name!r} claims {claimed} bytes in a file of {room}."
@@ -228,7 +266,7 @@ def _check_sizes(source: Path) -> None:
 
 
 def _meta(data: xarray.Dataset) -> dict[str, Any]:
-    """What :func:`_metadata` wrote; nothing if something else is there."""
+    """The content of :func:`_metadata`; empty if it is not valid."""
     if "metadata" not in data or data["metadata"].size != 1:
         return {}
     value = data["metadata"].values.item()
@@ -240,30 +278,29 @@ def _meta(data: xarray.Dataset) -> dict[str, Any]:
 
 
 def _empty(label: str, shape: list[int]) -> np.ndarray:
-    """A channel without numbers, which has no variable in the file."""
+    """A channel of size zero, which has no variable in the file."""
     if 0 not in shape:
         raise ValueError(f"the numbers of channel {label!r} are missing")
     return np.zeros(tuple(shape))
 
 
 def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
-    # here, so that robots can be loaded without the layer that simulates
+    # imported here, so that robots can be loaded without simulation
     from heavytop.simulate.events import Occurrence
     from heavytop.simulate.invariants import Invariant
     from heavytop.simulate.outcome import Ending, Outcome
     from heavytop.simulate.run import Run, Settings, Timing
 
     endings = list(Ending)
-    early = (Ending.event, Ending.diverged, Ending.jumped, Ending.ill_posed, Ending.ended, Ending.refused)
+    shared = (Ending.finished, Ending.interrupted, Ending.step_limit, Ending.lost)  # by all trajectories
     batch, n = tuple(meta["batch"]), data.sizes["time"]
     names = {part: tuple(meta["names"][part]) for part in PARTS}
     arrays = {part: data[part].values if names[part] else np.zeros((n, *batch, 0)) for part in PARTS}
     stored: dict[str, Any] = {"invariants": {}}
     for label in meta["invariants"]:
         variable = data[f"invariant_{label.replace(' ', '_')}"]
-        stored["invariants"][label] = Invariant(
-            variable.values, str(variable.attrs["units"]), float(variable.attrs["reference"])
-        )
+        unit, reference = str(variable.attrs["units"]), float(variable.attrs["reference"])
+        stored["invariants"][label] = Invariant(variable.values, unit, reference)
     if meta["has_energy"]:
         stored |= {label: data[label].values for label in ("kinetic_energy", "potential_energy")}
     drivers = {label: data[_variable("driver", label)].values for label in meta.get("drivers", [])}
@@ -273,14 +310,12 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
         for label, shape in meta["channels"].items()
     }
     codes, times = data["outcome"].values.reshape(-1), data["end_time"].values.reshape(-1)
-    outcomes = np.empty(batch, dtype=object)
     flat = np.empty(len(codes), dtype=object)
     for k, (code, end) in enumerate(zip(codes, times, strict=True)):
         ending = endings[int(code)]
-        index = tuple(int(i) for i in np.unravel_index(k, batch)) if batch and ending in early else ()
+        index = tuple(int(i) for i in np.unravel_index(k, batch)) if batch and ending not in shared else ()
         message = meta["messages"].get(str(k), meta["usual_message"])
         flat[k] = Outcome(ending, message, float(end), index)
-    outcomes[...] = flat.reshape(batch) if batch else flat[0]
     ending, message, end, trajectory = meta["outcome"]
     labels: dict[str, Any] = {f"{part}_names": names[part] for part in PARTS}
     labels |= {f"{part}_units": tuple(meta["units"][part]) for part in PARTS}
@@ -290,7 +325,7 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
         t=data["time"].values,
         **arrays,
         outcome=Outcome(Ending(ending), message, end, tuple(trajectory)),
-        outcomes=outcomes,
+        outcomes=flat.reshape(batch),
         **labels,
         channels=channels,
         work=data["work"].values if "work" in data else None,

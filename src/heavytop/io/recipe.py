@@ -1,4 +1,4 @@
-"""Recipes in files: any object that travels, to be read by the same series of heavytop."""
+"""Recipes: files of pickled objects, readable by the same series of heavytop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from heavytop.functions.pickling import header_of, pack, unpack
 
 
 def save_recipe(value: Any, path: str | Path) -> None:
-    """Write the recipe of a system, model, law, reference, vehicle or anything made of them; the file appears when it is complete.
+    """Write the recipe of a system, model, law, reference, vehicle or a collection of them; the file appears when it is complete.
 
     Examples
     --------
@@ -33,8 +33,7 @@ def load_recipe(path: str | Path, *, trust: bool = False) -> Any:
     Parameters
     ----------
     path : a file of :func:`save_recipe`.
-    trust : reading a recipe runs code that the file names, like every pickle: a file from a stranger can do whatever you can. True
-        says that you know where the file comes from.
+    trust : True if you know the origin of the file: reading a recipe, like every pickle, runs code that the file names.
 
     Raises
     ------
@@ -58,7 +57,7 @@ def load_recipe(path: str | Path, *, trust: bool = False) -> Any:
     header, _ = header_of(content)
     if trust is not True:
         raise RecipeError(
-            f"{str(path)!r} is the recipe of a {header.get('what', 'thing')}, and reading it runs code that the file names. If you know "
-            "where it comes from: load_recipe(path, trust=True)."
+            f"{str(path)!r} is the recipe of a {header.get('what', 'thing')}, and reading it runs code that the file names. If you trust "
+            "its origin: load_recipe(path, trust=True)."
         )
     return unpack(content)

@@ -21,14 +21,14 @@ from heavytop.system.kinematics.kinematics import Kinematics
 
 
 def stretch(length: Array, low: float, high: float) -> Array:
-    """How far a length is above ``high`` or below ``low``; zero between them."""
+    """The excess of a length above ``high`` or below ``low``; zero between them."""
     if low == high:
         return length - low
     return np.maximum(length - high, 0.0) - np.maximum(low - length, 0.0)
 
 
 class LengthPort(Port):
-    """A length: x = (L,), w = (L',), the force is one that lengthens."""
+    """A length: x = (L,), w = (L',); a positive force lengthens."""
 
     forces = "force, one along the length"
 

@@ -273,7 +273,7 @@ class Run(Shown):
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Coordinates, velocities, inputs and energies as columns; a row for each time, in a batch for each trajectory and time."""
-        from heavytop.io.dataframe import to_dataframe
+        from heavytop.io.netcdf import to_dataframe
 
         return to_dataframe(self)
 

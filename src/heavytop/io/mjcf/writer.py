@@ -23,12 +23,12 @@ from heavytop.system.description.names import WORLD
 from heavytop.system.description.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
 
 MUJOCO_MESHES = (".stl", ".obj")
-"""Formats of meshes that MuJoCo and we read."""
+"""Formats of meshes that both MuJoCo and heavytop read."""
 TYPES = {REVOLUTE: "hinge", "continuous": "hinge", PRISMATIC: "slide", SPHERICAL: "ball", FLOATING: "free"}
 
 
 class MjcfWriter:
-    """Nests the links of a robot; frames without mass between joints become joints of one body."""
+    """Nests the links of a robot; massless frames between joints become joints of one body."""
 
     def __init__(self, robot: Robot, files: MeshFiles) -> None:
         self.robot, self.files = robot, files
@@ -56,14 +56,14 @@ class MjcfWriter:
                 stack.append(self._body(parent, joint))
         root.children.append(world)
         for (path, scale), label in self.meshes.items():
-            asset.add("mesh", name=label, file=path, scale=spaced(scale), inertia="shell")  # need not be closed there
+            asset.add("mesh", name=label, file=path, scale=spaced(scale), inertia="shell")  # may be open
         self._tendons(root)
         self._equalities(root)
         self._actuators(root)
         return root.document()
 
     def _body(self, parent: Tag, joint: RobotJoint) -> tuple[Tag, str]:
-        """The body at the end of a chain of joints through frames without mass; each joint is given in the frame of that body."""
+        """The body at the end of a chain of joints through massless frames; each joint is written in the frame of that body."""
         chain = [joint]
         while self._passes_on(chain[-1]):
             chain.append(self.children[chain[-1].child][0])
@@ -104,11 +104,11 @@ class MjcfWriter:
             if joint.limits.lower is not None and joint.limits.upper is not None:
                 made.attributes["range"] = spaced([joint.limits.lower, joint.limits.upper])
             elif joint.limits.lower is not None or joint.limits.upper is not None:
-                report.lost("limit", joint.name, joint.where, "MJCF has ranges with two ends only")
+                report.lost("limit", joint.name, joint.where, "ranges of MJCF have two ends")
             if joint.limits.effort is not None:
                 made.attributes["actuatorfrcrange"] = spaced([-joint.limits.effort, joint.limits.effort])
             if joint.limits.velocity is not None:
-                report.changed("joint", joint.name, joint.where, "without its largest speed, which MJCF does not have")
+                report.changed("joint", joint.name, joint.where, "without its largest speed, which is not in MJCF")
         named = {
             "stiffness": joint.stiffness,
             "springref": joint.rest,
@@ -128,10 +128,10 @@ class MjcfWriter:
             J = link.moment
             principal = np.linalg.eigvalsh(J)
             if principal[0] + principal[1] < principal[2] * (1 - 1e-9):
-                note = "MuJoCo refuses moments that no body has, unless its compiler has balanceinertia"
+                note = "MuJoCo rejects impossible moments, unless its compiler has balanceinertia"
                 self.robot.report.changed("inertia", link.name, link.where, note)
             made = body.add("inertial", pos=spaced(link.com), mass=spaced(link.mass))
-            if np.array_equal(J, np.diag(np.diag(J))):  # zeros are allowed in this form only
+            if np.array_equal(J, np.diag(np.diag(J))):  # zeros are allowed only in this form
                 made.attributes["diaginertia"] = spaced(np.diag(J))
             else:
                 made.attributes["fullinertia"] = spaced([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
@@ -168,7 +168,7 @@ class MjcfWriter:
             return Tag("geom", type="mesh", mesh=label)
         return None
 
-    # --- what connects bodies -----------------------------------------------------------------------------------------------
+    # --- connections of bodies ----------------------------------------------------------------------------------------------
 
     def _site_places(self) -> None:
         for frame in self.robot.frames:
@@ -202,7 +202,7 @@ class MjcfWriter:
                 kind, name=tendon.name, stiffness=spaced(tendon.stiffness), damping=spaced(tendon.damping)
             )
             low, high = tendon.rest
-            if low == high == -1.0:  # means "relaxed" there
+            if low == high == -1.0:  # means "relaxed" in MJCF
                 high = float(np.nextafter(high, 0.0))
             made.attributes["springlength"] = spaced([low, high])
             for k in range(len(tendon.path)):
@@ -221,20 +221,18 @@ class MjcfWriter:
         section = root.add("equality")
         for loop in self.robot.closures:
             section.add(loop.kind, name=loop.name, site1=f"{loop.name}.a", site2=f"{loop.name}.b")
-            self.robot.report.changed("loop", loop.name, loop.where, "a soft constraint there")
+            self.robot.report.changed("loop", loop.name, loop.where, "a soft constraint")
         for relation in self.robot.relations:
             powers = spaced([*relation.coefficients, 0, 0, 0, 0, 0][:5])
             made = section.add("joint", name=relation.name, joint1=relation.follower, polycoef=powers)
             if relation.source is not None:
                 made.attributes["joint2"] = relation.source
-            self.robot.report.changed("constraint", relation.name, relation.where, "a soft constraint there")
+            self.robot.report.changed("constraint", relation.name, relation.where, "a soft constraint")
         for joint in mimics:
             m = joint.mimic
             if m is not None:
                 section.add("joint", joint1=joint.name, joint2=m.source, polycoef=spaced([m.offset, m.ratio, 0, 0, 0]))
-                self.robot.report.changed(
-                    "joint", joint.name, joint.where, "follows another one by a soft constraint there"
-                )
+                self.robot.report.changed("joint", joint.name, joint.where, "follows another one by a soft constraint")
 
     def _actuators(self, root: Tag) -> None:
         if not self.robot.actuators:
@@ -269,5 +267,5 @@ def _product(poses: list[np.ndarray]) -> np.ndarray:
 
 
 def mjcf_text(robot: Robot, files: MeshFiles) -> str:
-    """The file as text; losses are added to the report of the robot. ``files`` names the meshes."""
+    """The file as text; losses are added to the report of the robot."""
     return MjcfWriter(robot, files).text()
