@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -261,3 +262,15 @@ def test_a_rotor_plant_carries_a_payload() -> None:
     craft = quadcopter()
     assert RotorPlant(craft, payload=0.2).passive.mass == pytest.approx(craft.mass + 0.2)
     assert craft.describe().derive(native=False).mass == craft.mass
+
+
+@pytest.mark.parametrize("how", [{}, {"law": "robust", "wind": 4.0}], ids=["energy", "robust"])
+def test_an_equal_flight_is_not_traced_again(how: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    first = fly(quadcopter(mass=0.91), "circle", until=0.02, **how)
+
+    def traced(*given: Any) -> None:
+        raise AssertionError("an equal flight was traced again")
+
+    monkeypatch.setattr("heavytop.compile.trace.make_function", traced)
+    again = fly(quadcopter(mass=0.91), "circle", until=0.02, **how)
+    np.testing.assert_array_equal(first.run.q, again.run.q)

@@ -66,7 +66,7 @@ def test_a_take_alone_is_a_measure() -> None:
 
 
 def leaking() -> copters.Vehicle:
-    """A quadcopter that a force pushes of which its law knows nothing."""
+    """A quadcopter with a force unknown to its law."""
     plain = copters.quadcopter()
 
     def describe() -> ht.System:
@@ -75,8 +75,7 @@ def leaking() -> copters.Vehicle:
         system.force(lambda q, v: ht.vector(push + 0 * v[0], *(0 * v[k] for k in range(1, 6))))
         return system
 
-    system = describe()
-    return replace(plain, system=system, model=system.derive(), describe=describe)
+    return replace(plain, model=describe().derive(), describe=describe)
 
 
 def test_parameters_of_a_vehicle_reach_its_plant() -> None:

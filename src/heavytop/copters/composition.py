@@ -19,6 +19,7 @@ from heavytop.copters.robust_controller import TYPICAL_SENSORS, agile_law, robus
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.vehicle import LAWS, Vehicle
 from heavytop.errors import ControlError, unknown_name
+from heavytop.functions import Value, key, store
 from heavytop.simulate import Controller, Run, simulate
 from heavytop.system.model import Model
 
@@ -33,8 +34,8 @@ State = tuple[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Composition:
-    """A flight before it is flown.
+class Composition(Value):
+    """A flight before it is flown. Equal flights share their plants, laws and controllers.
 
     Parameters
     ----------
@@ -131,9 +132,14 @@ class Composition:
     @cached_property
     def plant(self) -> Model | RotorPlant:
         """The system that flies: the vehicle with payload, wind inputs and, with ``rotors``, rotor speeds."""
-        if self._has_rotor_plant:
-            return RotorPlant(self.vehicle, payload=self.conditions.payload, wind=bool(self.conditions.wind))
-        return self.conditions.plant(self.vehicle)
+        payload, wind = self.conditions.payload, bool(self.conditions.wind)
+
+        def build() -> Model | RotorPlant:
+            if self._has_rotor_plant:
+                return RotorPlant(self.vehicle, payload=payload, wind=wind)
+            return self.conditions.plant(self.vehicle)
+
+        return store.get(key("plant of a flight", self.vehicle, payload, wind, self.rotors), build)
 
     @property
     def _has_rotor_plant(self) -> bool:
@@ -168,9 +174,14 @@ class Composition:
         return (q, v) if self.vehicle.full is None else self.vehicle.full.start(q, v)
 
     def controller(self, start: State, tracking: BaseController | None = None) -> Controller:
-        """The controller of the plant. ``start`` : of the plant, seen first by a delayed law; ``tracking`` : the law on the maneuver."""
+        """The controller of the plant. ``start`` : of the plant, the first measurement of a delayed law; ``tracking`` : the law on the maneuver."""
+        if tracking is not None:
+            return self._controller(start, tracking)
+        found = key("controller of a flight", self, *start)
+        return store.get(found, lambda: self._controller(start, self.tracking()))
+
+    def _controller(self, start: State, controller: Any) -> Controller:
         vehicle, conditions = self.vehicle, self.conditions
-        controller: Any = self.tracking() if tracking is None else tracking
         if vehicle.full is not None:
             controller = vehicle.full.controller(controller)
         if not self.robust:

@@ -309,7 +309,5 @@ def fly(
         report(f"planning {maneuver}")
         maneuver = make(maneuver, vehicle)
     composition = Composition(vehicle, maneuver, law, conditions, limits, integral, rotors, step, until)
-    report(f"deriving the {composition.law_name} law")
-    composition.tracking()
-    report("compiling and flying")
+    report(f"deriving and compiling the {composition.law_name} law, and flying")
     return Flight.of(composition, composition.run(start))

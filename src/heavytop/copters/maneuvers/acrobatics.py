@@ -17,9 +17,11 @@ from heavytop.copters.maneuvers.paths import along, eased
 from heavytop.copters.maneuvers.rotated import rotated
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError
+from heavytop.functions import recipe
 from heavytop.geometry import se3, so3
 
 
+@recipe
 def looping(vehicle: Vehicle, radius: float = 1.5, turn: float = 3.6, plane: str = "xz", rest: float = 1.4) -> Maneuver:
     """A loop in a vertical plane ("xz" or "yz") from rest to rest within ``turn`` seconds, the thrust axis along the force.
 
@@ -46,6 +48,7 @@ def looping(vehicle: Vehicle, radius: float = 1.5, turn: float = 3.6, plane: str
     return Maneuver(vehicle, reference, "looping", moments=marks)
 
 
+@recipe
 def barrel_roll(vehicle: Vehicle, radius: float = 1.0, length: float = 6.0, turn: float = 3.4) -> Maneuver:
     """Fly ahead and turn once about the direction of flight, on a helix that lies on its side.
 
@@ -69,6 +72,7 @@ def barrel_roll(vehicle: Vehicle, radius: float = 1.0, length: float = 6.0, turn
     return Maneuver(vehicle, reference, "barrel-roll", moments=[(duration / 2, "upside down")])
 
 
+@recipe
 def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.0, duration: float = 2.9) -> Maneuver:
     """One turn about a horizontal axis ("x" or "y") within ``turn`` seconds, from rest to rest.
 
@@ -102,6 +106,7 @@ def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.
     return Maneuver(vehicle, reference, "flip", duration + 1.0, moments=marks)
 
 
+@recipe
 def inverted(vehicle: Vehicle, turn: float = 1.2, stay: float = 2.0, length: float = 2.0) -> Maneuver:
     """Turn upside down, stay so (a fully actuated vehicle flies ahead), complete the turn.
 
@@ -135,6 +140,7 @@ def inverted(vehicle: Vehicle, turn: float = 1.2, stay: float = 2.0, length: flo
     return Maneuver(vehicle, reference, "inverted", total + 1.0, moments=marks)
 
 
+@recipe
 def knife_edge(vehicle: Vehicle, length: float = 2.5, turn: float = 1.2, bank: float = np.pi / 2) -> Maneuver:
     """Bank by 90 degrees and pass a narrow gap.
 
@@ -198,6 +204,7 @@ def _turning(
     return Maneuver(vehicle, Reference.from_pose(vehicle.model, pose, duration=duration), name, **options)
 
 
+@recipe
 def hover_roll(vehicle: Vehicle, turn: float = 3.0, axis: Any = "x", begin: float = 0.5) -> Maneuver:
     """One turn about a horizontal axis at a fixed place within ``turn`` seconds, by a fully actuated vehicle.
 
@@ -214,6 +221,7 @@ def hover_roll(vehicle: Vehicle, turn: float = 3.0, axis: Any = "x", begin: floa
     return _turning(vehicle, still, angle, axis, begin + turn + 1.0, "hover-roll", moments=marks)
 
 
+@recipe
 def level_loop(vehicle: Vehicle, radius: float = 1.5, turn: float = 8.0, begin: float = 0.0) -> Maneuver:
     """A vertical loop of a fully actuated vehicle with the hull level all the time.
 

@@ -18,6 +18,7 @@ from heavytop.copters.maneuvers.base import Maneuver
 from heavytop.copters.maneuvers.slung_load import hanging_reference, swung
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError
+from heavytop.functions import recipe
 from heavytop.geometry import se3, so3
 
 RAMP = 2.0
@@ -45,6 +46,7 @@ def eased(duration: float, ramp: float) -> Any:
     return lambda t: risen(t) - risen(t - (duration - ramp))
 
 
+@recipe
 def along(
     vehicle: Vehicle,
     curve: Curve,
@@ -98,6 +100,7 @@ def _bicopter(vehicle: Vehicle, curve: Curve, duration: float, side: Any, headin
     return virtual_reference(guide, rough, duration)
 
 
+@recipe
 def hover(vehicle: Vehicle, duration: float = 6.0, at: Any = (0.0, 0.0, 0.0)) -> Maneuver:
     """Stay in one place.
 
@@ -113,6 +116,7 @@ def hover(vehicle: Vehicle, duration: float = 6.0, at: Any = (0.0, 0.0, 0.0)) ->
     return Maneuver(vehicle, Reference.set_point(vehicle.model, _placed(vehicle, here)), "hover", duration)
 
 
+@recipe
 def step(vehicle: Vehicle, to: Any = (3.0, 0.0, 1.0), duration: float = 6.0) -> Maneuver:
     """Fly to a place after a step of the set point by ``to`` (3,) at the start.
 
@@ -127,6 +131,7 @@ def step(vehicle: Vehicle, to: Any = (3.0, 0.0, 1.0), duration: float = 6.0) -> 
     return Maneuver(vehicle, Reference.set_point(vehicle.model, goal), "step", duration, start)
 
 
+@recipe
 def recovery(vehicle: Vehicle, angle: float = np.deg2rad(170.0), axis: Any = "x", duration: float = 8.0) -> Maneuver:
     """Return to hover from rest at any attitude: turned by ``angle`` (rad) about ``axis``.
 
@@ -157,6 +162,7 @@ def _laps(vehicle: Vehicle, name: str, rate: float, laps: float, path: Curve, **
     return along(vehicle, lambda t: path(rate * clock(t)), duration, name, **options)
 
 
+@recipe
 def eight(
     vehicle: Vehicle, length: float = 3.0, width: float = 1.5, rate: float = 0.8, laps: int = 2, plane: str = "xy"
 ) -> Maneuver:
@@ -186,6 +192,7 @@ def eight(
     return _laps(vehicle, "eight", rate, laps, path, side=side)
 
 
+@recipe
 def circle(vehicle: Vehicle, radius: float = 1.5, rate: float = 1.5, laps: int = 3) -> Maneuver:
     """A level circle from rest to rest; radius in m, rate in rad/s.
 
@@ -203,6 +210,7 @@ def circle(vehicle: Vehicle, radius: float = 1.5, rate: float = 1.5, laps: int =
     return _laps(vehicle, "circle", rate, laps, path)
 
 
+@recipe
 def helix(vehicle: Vehicle, radius: float = 1.2, rate: float = 1.8, climb: float = 3.0, turns: int = 3) -> Maneuver:
     """Climb on a helix; radius and climb in m, rate in rad/s.
 
@@ -221,6 +229,7 @@ def helix(vehicle: Vehicle, radius: float = 1.2, rate: float = 1.8, climb: float
     return _laps(vehicle, "helix", rate, turns, path)
 
 
+@recipe
 def waypoints(
     vehicle: Vehicle,
     points: Sequence[Sequence[float]] = ((0, 0, 0), (2, 0, 1), (2, 2, 0.5), (0, 2, 1.5), (0, 0, 0)),
@@ -244,6 +253,7 @@ def waypoints(
     return along(vehicle, curve, curve.duration + 1.0, "waypoints", moments=marks)
 
 
+@recipe
 def transport(
     vehicle: Vehicle,
     to: Any = (4.0, 0.0, 0.0),
