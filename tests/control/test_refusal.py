@@ -83,7 +83,7 @@ def test_a_run_into_the_singularity_says_so(integrator: str, hold: str) -> None:
         hold=hold,
         record_every=50,
     )
-    assert [o.ending for o in run.outcomes] == 2 * [Ending.refused]
+    assert [o.ending for o in run.outcomes] == 2 * [Ending.controller_failed]
     assert not run.outcome.ok
     for outcome in run.outcomes:
         assert "no input at q = (0.5, -1.571): the input matrix B is singular" in outcome.message
@@ -97,7 +97,7 @@ def test_with_error_control() -> None:
     for hold in ("continuous", "zero-order"):
         start = (np.array([0.5, STRETCHED]), np.zeros(2))
         run = ht.simulate(elbow(), start, 0.1, 0.02, "rkmk45", control=law, reference=[0.5, 0.0], hold=hold)
-        assert run.outcome.ending is Ending.refused, run.outcome
+        assert run.outcome.ending is Ending.controller_failed, run.outcome
 
 
 def test_nobody_hides_it() -> None:
@@ -109,7 +109,7 @@ def test_nobody_hides_it() -> None:
 
     law = Careless(computed_torque(elbow(), stiffness=4.0, damping=4.0)).with_reference([0.5, STRETCHED])
     run = ht.simulate(elbow(), (np.array([0.5, STRETCHED]), np.zeros(2)), 1.0, 0.02, control=law)
-    assert run.outcome.ending is Ending.refused
+    assert run.outcome.ending is Ending.controller_failed
     assert "B is singular" in run.outcome.message
 
 
@@ -125,7 +125,7 @@ def test_a_status_of_the_user() -> None:
 
     run = ht.simulate(model, ([0.0], [1.0]), 1.0, 0.01, control=ht.Feedback(law, ("q",)))
     assert str(run.outcome).endswith("status 3")
-    assert run.outcome.ending is Ending.refused
+    assert run.outcome.ending is Ending.controller_failed
     assert 0.5 < run.outcome.time < 0.56
     with pytest.raises(SimulationError, match="must be a number"):
         ht.simulate(model, ([0.0], [1.0]), 1.0, 0.01, control=ht.Feedback(lambda q: {"u": -q, "status": q}, ("q",)))

@@ -1,8 +1,8 @@
-"""Objects that travel: pickled, copied and sent to another process or machine as a recipe.
+"""Pickling of objects that hold CasADi symbols: as a recipe, for another process or machine.
 
 A recipe is a pickle of what an object was made of, without native code and without what can be computed again. Symbols cannot be
 pickled one by one (two expressions of one parameter would no longer share it), so every expression below the outermost object becomes an
-output of one CasADi function of all their symbols, which is written beside the pickle.
+output of one CasADi function of all their symbols, which is written next to the pickle.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from heavytop.errors import RecipeError
 
 MAGIC = b"heavytop recipe 1\n"
 DEEPEST = 8
-"""Levels below an object that are searched for the part that cannot travel."""
+"""Levels below an object that are searched for the part that cannot be pickled."""
 
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 
 
 class Portable:
-    """Base of objects that travel. A subclass that cannot be remade from its attributes overrides :meth:`recipe`."""
+    """Base of objects that are pickled as a recipe. A subclass that cannot be remade from its attributes overrides :meth:`recipe`."""
 
     def recipe(self) -> tuple[Any, ...]:
         """How to make an equal object: a function, its arguments and, if any, the attributes to set, as ``__reduce__`` gives them."""
@@ -52,11 +52,11 @@ class Portable:
 
 
 class BoundHere:
-    """Base of what holds native code or addresses of this process: it says why it cannot travel."""
+    """Base of what holds native code or addresses of this process: its error says why it cannot be pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise RecipeError(
-            f"a {type(self).__name__} cannot travel to another process: it is native code in the memory of this one. Send what it was made "
+            f"a {type(self).__name__} cannot be pickled: it is native code in the memory of this one. Send what it was made "
             "of (a traced function, a model, a study); the code is made there again, or found in the cache."
         )
 
@@ -66,7 +66,7 @@ def _blank(cls: type) -> Any:
 
 
 def kept_attributes(value: Any) -> dict[str, Any]:
-    """Attributes of an object without those that it computes when asked."""
+    """Attributes of an object without cached properties."""
     cls = type(value)
     return {
         k: v
@@ -81,7 +81,7 @@ def kept_attributes(value: Any) -> dict[str, Any]:
 def pack(value: Any) -> bytes:
     """The recipe of an object as bytes: a line that names the format, a line of JSON, the symbols, the pickle.
 
-    Raises a RecipeError that names the part that cannot travel.
+    Raises a RecipeError that names the part that cannot be pickled.
     """
     buffer = io.BytesIO()
     pickler = _pickler(buffer)
@@ -92,7 +92,7 @@ def pack(value: Any) -> bytes:
     except (pickle.PicklingError, TypeError, AttributeError, NotImplementedError, ValueError, RecursionError) as error:
         where, part = _culprit(value, "it", DEEPEST)
         raise RecipeError(
-            f"{_short(value)} cannot travel to another process: {where} is {_short(part)}. {_reason(part, error)}"
+            f"{_short_repr(value)} cannot be pickled: {where} is {_short_repr(part)}. {_reason(part, error)}"
         ) from error
     table = _expressions(pickler.found)
     header = {
@@ -108,8 +108,8 @@ def pack(value: Any) -> bytes:
 
 def _checksum(header: Mapping[str, Any], rest: bytes) -> str:
     """Of the header without its checksum, and of all that follows."""
-    told = {name: value for name, value in header.items() if name != "checksum"}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode() + rest).hexdigest()
+    signed = {name: value for name, value in header.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(signed, sort_keys=True).encode() + rest).hexdigest()
 
 
 def _pickler(buffer: io.BytesIO) -> Any:
@@ -210,7 +210,7 @@ def unpack(content: bytes) -> Any:
 
 
 def header_of(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """What a recipe tells about itself, and the rest; nothing is run."""
+    """Header of a recipe, and the rest; nothing is run."""
     if not content.startswith(MAGIC):
         raise RecipeError(f"these {len(content)} bytes are not a heavytop recipe: they must begin with {MAGIC!r}.")
     line, _, rest = content[len(MAGIC) :].partition(b"\n")
@@ -256,7 +256,7 @@ def _series(version: str) -> tuple[str, ...]:
     return tuple(version.split(".")[:2])
 
 
-# --- what cannot travel -----------------------------------------------------------------------------------------------------------
+# --- parts that cannot be pickled -----------------------------------------------------------------------------------------------------------
 
 
 def _culprit(value: Any, where: str, levels: int) -> tuple[str, Any]:
@@ -301,6 +301,6 @@ def _has_cloudpickle() -> bool:
     return find_spec("cloudpickle") is not None
 
 
-def _short(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     text = f"{type(value).__name__} {value!r}" if not isinstance(value, Portable) else repr(value)
     return text if len(text) < 90 else text[:87] + "..."

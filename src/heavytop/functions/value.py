@@ -61,7 +61,7 @@ class ValueType(ABCMeta):
     """Metaclass of values: keeps the call that makes one, then seals it."""
 
     def __setattr__(cls, name: str, member: Any) -> None:
-        # a frozen dataclass brings guards of its own, whose message does not say what to do
+        # a frozen dataclass brings its own guards, whose message does not say what to do
         if name not in ("__setattr__", "__delattr__"):
             super().__setattr__(name, member)
 

@@ -38,7 +38,7 @@ from heavytop.simulate.spec import prepare as prepare
 from heavytop.simulate.user_dynamics import UserDynamics as UserDynamics
 
 
-class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name
+class _Callable(ModuleType):  # a package that is called, and documented, like its function of the same name
     __call__ = staticmethod(simulate)
     __doc__ = property(lambda self: simulate.__doc__)  # pyright: ignore
     __signature__ = property(lambda self: signature(simulate))

@@ -23,7 +23,7 @@ from heavytop.simulate.run_compilation import Native
 FEWEST, MOST = 16, 1024
 """Attempts per native call."""
 SETTLED = 8
-"""Times the attempts so far that the next native call may do: by then the step tells how many are left."""
+"""Times the attempts so far that the next native call may do: by then the step size shows how many are left."""
 BLOCK_BYTES = 64e6
 PIECE = 1 << 20
 """Records whose times are computed at once."""
@@ -32,7 +32,7 @@ OBSERVED = 1 << 16
 SMALLEST = 1e-14
 """Step relative to the duration below which the solution counts as lost."""
 NEARBY = 1e-6
-"""Distance within which a rejected step that the law refused is the place where the steps died out."""
+"""Distance within which a rejected step without input from the law counts as the place where the step size vanished."""
 
 
 class ChosenSteps:
@@ -81,7 +81,7 @@ class ChosenSteps:
         self.hosted = None if law is None else hosted(law, self.count)
         self.attempts = self.observed = 0
         self._pace: np.ndarray | None = None
-        self.refused: np.ndarray | None = None
+        self.law_failures: np.ndarray | None = None
 
     @property
     def t(self) -> np.ndarray:
@@ -123,7 +123,7 @@ class ChosenSteps:
             self.failed.reshape(batch),
             self.events,
             None if self.at.watch is None else self.state[self.at.watch].reshape(*batch, -1),
-            None if self.refused is None else self.refused.reshape(*batch, -1),
+            None if self.law_failures is None else self.law_failures.reshape(*batch, -1),
             reached,
             interrupted,
             limited,
@@ -176,7 +176,7 @@ class ChosenSteps:
         elif plan.control.kind == "sampled":
             outputs = self._law_outputs(np.full(self.count, t), q, v, self.memory)
             law = plan.control.law
-            self._note_refusals(outputs, q)
+            self._note_law_failures(outputs, q)
             self.held = {name: outputs[name] for name in law.channels} if law is not None else {}
             if "z_next" in outputs:
                 self._note_memory(t)
@@ -199,27 +199,27 @@ class ChosenSteps:
                 sources["signal"] = self.hosted.answered(sources)
         return dict(zip(law.traced.outputs, self.law(*(sources[name] for name in law.takes)), strict=True))
 
-    def _note_refusals(self, outputs: Mapping[str, np.ndarray], q: np.ndarray) -> None:
+    def _note_law_failures(self, outputs: Mapping[str, np.ndarray], q: np.ndarray) -> None:
         """Keep what a sampled law says of itself: its input is no number there, and no attempt will succeed."""
         status = outputs.get(STATUS)
         if status is None:
             return
-        if self.refused is None:
-            self.refused = np.zeros((self.count, HEAD + q.shape[-1]))
-        fresh = (status > 0) & (self.refused[:, CODE] == 0) & ~self._over()
-        self.refused[fresh, CODE], self.refused[fresh, HEAD:] = status[fresh], q[fresh]
+        if self.law_failures is None:
+            self.law_failures = np.zeros((self.count, HEAD + q.shape[-1]))
+        fresh = (status > 0) & (self.law_failures[:, CODE] == 0) & ~self._over()
+        self.law_failures[fresh, CODE], self.law_failures[fresh, HEAD:] = status[fresh], q[fresh]
 
-    def _note_refused(self, fresh: np.ndarray) -> None:
+    def _note_last_failure(self, fresh: np.ndarray) -> None:
         """Keep what a continuous law says of itself where the steps died out."""
-        if self.at.refusal is None:
+        if self.at.law_failure is None:
             return
-        told, q = self.state[self.at.refusal], self.state[self.at.q]
-        if self.refused is None:
-            self.refused = np.zeros_like(told)
-        here = np.abs(told[:, HEAD:] - q).max(axis=-1, initial=0.0) <= NEARBY * (
+        failure, q = self.state[self.at.law_failure], self.state[self.at.q]
+        if self.law_failures is None:
+            self.law_failures = np.zeros_like(failure)
+        here = np.abs(failure[:, HEAD:] - q).max(axis=-1, initial=0.0) <= NEARBY * (
             1 + np.abs(q).max(axis=-1, initial=0.0)
         )
-        self.refused[fresh & here] = told[fresh & here]
+        self.law_failures[fresh & here] = failure[fresh & here]
 
     def _note_memory(self, t: float) -> None:
         """The memory that a sample at ``t`` starts from, for the records until the next one."""
@@ -294,7 +294,7 @@ class ChosenSteps:
             ends = np.where(active, end, self.t)
             attempts = self._attempts(active, end)
             result = self.stepper.run(self.state, {**constants, given["t_end"]: ends}, tables, steps=attempts)
-            # before the state moves on: whoever interrupts here loses the block, not the order
+            # before the state moves on: an interrupt here loses the block, not the order
             self._keep(result.records, result.state[self.own["t"]])
             self._pace = (result.state[self.own["t"]] - self.t) / attempts
             self.state = result.state
@@ -313,7 +313,7 @@ class ChosenSteps:
             lost |= active & ~np.isfinite(watched).all(axis=-1)
         fresh = lost & ~np.isfinite(self.failed)
         self.failed[fresh] = self.t[fresh]
-        self._note_refused(fresh)
+        self._note_last_failure(fresh)
 
     def _attempts(self, active: np.ndarray, end: float) -> int:
         """Attempts of the next block: about as many as the slowest trajectory needs, growing as the step size settles."""
@@ -338,7 +338,7 @@ class ChosenSteps:
                 return  # no record is due
         data = {
             label: raw[self.own[label]][1:] for label in self.method.records
-        }  # a record tells of the attempt before it
+        }  # a record describes the attempt before it
         tried = data["attempt"]
         row, lane = np.nonzero((tried[..., 1] > 0) & ~self._over())
         begin, size = tried[row, lane, 0], tried[row, lane, 1]

@@ -44,7 +44,7 @@ def simulate(
         of the records.
     integrator : name or object; see :mod:`heavytop.simulate.integrators`.
     control : a law (:mod:`heavytop.simulate.controller`).
-    reference : what the law shall follow; handed to ``law.with_reference``.
+    reference : motion that the law follows; given to ``law.with_reference``.
     inputs : instead of a law: constant (nu,), samples (samples, ..., nu) held in between, or a function
         ``fn(t, q, v) -> u`` that is called from Python at every sample.
     parameters : name -> value or batch of values.
@@ -55,7 +55,7 @@ def simulate(
     balance : whether to integrate the work of inputs, drivers and dissipation along; None: for single trajectories, and where there are loops,
         constraints or drivers, whose energy is watched (see :mod:`heavytop.simulate.energy_monitor`).
     start_time : time of the start in s.
-    raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of telling so in
+    raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of reporting it in
         the outcome.
     threads : threads over large batches; None: one per processor.
     progress : show a progress bar; None: on a terminal, after a second.
@@ -63,7 +63,7 @@ def simulate(
     Returns
     -------
     Run
-        Arrays with time first, then batch axes; ``run.outcome`` tells how it ended.
+        Arrays with time first, then batch axes; ``run.outcome`` reports how it ended.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""What a controller must offer to be run inside the native time loop.
+"""The protocol of controllers that run inside the native time loop.
 
-A controller is any object with these members; no base class is needed, and only ``traced`` must be there. It is traced once for a
-model, and again when something that it is made of has changed: an attribute, an array, a global variable that its functions read.
+A controller is any object with these members; no base class is needed, and only ``traced`` must be there. One that is
+a value (:mod:`heavytop.functions`) is traced once for a model; a global variable that its functions read is frozen then. Any other object
+is traced for every run.
 
 ``traced(model)``
     A :class:`~heavytop.compile.Traced` function. Its inputs are any of the names below, in any order; its first output
@@ -25,8 +26,8 @@ model, and again when something that it is made of has changed: an attribute, an
     Optional: the law for the period in s at which it is sampled here, None if it is evaluated continuously. Called before
     ``traced``, so that a memory with rates can be given as ``z_next``.
 ``causes``
-    Optional: a law that has no input for some states tells so by an output ``status`` (): 0, or k for its k-th cause, whose text is
-    ``causes[k - 1]``. The trajectory ends there with the outcome ``refused``.
+    Optional: a law that has no input for some states reports it by an output ``status`` (): 0, or k for its k-th cause, whose text is
+    ``causes[k - 1]``. The trajectory ends there with the outcome ``controller_failed``.
 ``host``
     Optional: what answers in Python at every sample, for a controller that cannot be traced as a whole (:mod:`heavytop.simulate.python_controller`).
 ``with_reference(reference)``
@@ -59,7 +60,7 @@ RESERVED = ("z", "residual")
 
 @runtime_checkable
 class Controller(Protocol):
-    """All that a simulation asks a controller for; :func:`complete` fills in what a plain one leaves out.
+    """The members of a controller that a simulation uses; :func:`complete` adds those that a plain one leaves out.
 
     Attributes
     ----------
@@ -245,7 +246,7 @@ class BoundLaw:
 
     @property
     def channels(self) -> dict[str, Shape]:
-        """Outputs that are recorded beside ``u``."""
+        """Outputs that are recorded in addition to ``u``."""
         names = list(self.traced.outputs)[1:]
         return {name: self.traced.outputs[name] for name in names if name not in MEMORY_OUTPUTS}
 
@@ -261,7 +262,7 @@ class BoundLaw:
 
     @cached_property
     def kernel(self) -> Kernel:
-        """The law as native code of its own."""
+        """The law alone as native code."""
         return Kernel(self.traced)
 
     def signal(self, times: np.ndarray) -> np.ndarray:
@@ -288,7 +289,7 @@ def bind(law: Any, dynamics: Any, subject: Any, reference: Any, period: float | 
     Parameters
     ----------
     dynamics : what is simulated (sizes).
-    subject : what the law is asked to trace itself for: the user's model.
+    subject : the user's model, for which the law is traced.
     reference : passed to ``law.with_reference`` if given.
     period : seconds between samples, the memory must be given as ``z_next``; None: continuous, as ``z_rate``.
     """

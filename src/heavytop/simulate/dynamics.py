@@ -1,4 +1,4 @@
-"""What can be simulated: coordinates and a motion function. Models are one case, functions of the user another (``user_dynamics``)."""
+"""Dynamics: coordinates and a motion function, of a model or from user-defined functions (``user_dynamics``)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Dynamics(Value, ABC):
     coordinates : where ``q`` lives; ``w`` are the velocities of its blocks.
     v_names, u_names, parameter_names : names of the rest.
     equations_key : key of the functions for native code on disk, or None.
-    has_time : whether the last parameter is the time; whoever calls a function sets it there.
+    has_time : whether the last parameter is the time; the caller must set it.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class Dynamics(Value, ABC):
         return None
 
     def relative_residuals(self) -> Traced | None:
-        """(q, v, p) -> (position, velocity, terms) of :meth:`residual` beside their sizes; ``terms`` are the magnitudes that velocity adds up."""
+        """(q, v, p) -> (position, velocity, terms) of residuals relative to their sizes; ``terms``: magnitudes summed in velocity."""
         return None
 
     def sizes(self) -> Traced | None:
@@ -176,19 +176,19 @@ class Dynamics(Value, ABC):
         return ()
 
     def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
-        """Why the motion is not finite at a state, in words."""
+        """Why the motion is not finite at a state, as text."""
         return "the motion is not finite."
 
     def kept(self) -> Traced | None:
-        """(q, v, p) -> what is to be watched; None without loops or drivers.
+        """(q, v, p) -> quantities that are monitored; None without loops or drivers.
 
-        Kinetic and potential energy, misses of constraints (phi, and Phi v + b where there is no phi) and the speed (1/s), all beside their sizes;
-        branches of loops, gain of friction, accelerations of driven frames and momenta they carry.
+        Kinetic and potential energy, residuals of constraints (phi, and Phi v + b where there is no phi) and the speed (1/s), all relative to
+        their sizes; branches of loops, gain of friction, accelerations of driven frames and momenta they carry.
         """
         return None
 
     def weak_constraint(self, q: np.ndarray, start: np.ndarray, p: np.ndarray) -> str | None:
-        """What is nearly singular at ``q`` but not at ``start``, told in words; None if nothing is."""
+        """Description of the constraint that is nearly singular at ``q`` but not at ``start``, or None."""
         return None
 
     def check_start(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:

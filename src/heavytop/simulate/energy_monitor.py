@@ -7,10 +7,10 @@ trajectory. Three things explain an error by themselves and are let through: rou
 step (``h |P_new - P_old|``), as where friction changes its sign, and accelerations of drivers that do (``h |p| |alpha_new - alpha_old|`` with the
 momentum p of what they carry).
 
-Drivers, which move constraints or frames as the time tells, bring in work as inputs do. Where it is not integrated along, only the equations of
+Drivers, which move constraints or frames as functions of time, bring in work as inputs do. Where it is not integrated along, only the equations of
 the constraints are watched.
 
-The alarm is a NaN in a part of the state that nobody else reads, so that the native loop notes the step as it notes one that diverges.
+The alarm is a NaN in a part of the state that nothing else reads, so that the native loop notes the step as it notes one that diverges.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from heavytop.simulate.tape import Slot
 from heavytop.system.constraints.scaling import ASSEMBLED, OPEN
 
 COUNTED = 1e-5
-"""Error of a step beside the largest kinetic energy from which on it counts."""
+"""Error of a step relative to the largest kinetic energy from which on it counts."""
 LOST = 1e-3
-"""Sum of the errors that count, beside the largest kinetic energy, at which a trajectory ends."""
+"""Sum of the errors that count, relative to the largest kinetic energy, at which a trajectory ends."""
 ROUNDING = 1e-12
-"""Error of a step beside the sum of all energies that rounding explains."""
+"""Error of a step relative to the sum of all energies that rounding explains."""
 AT_REST = 1e-12
-"""Motion in one step (rad, or beside the length of the system) up to which it is at rest: what moves it is rounding, and so is what its energy
+"""Motion in one step (rad, or relative to the length of the system) up to which it is at rest: what moves it is rounding, and so is what its energy
 misses."""
 
 BALANCE, FASTEST, LOSS, ALARM, POWER, WORST, MISS, BRANCH, GAIN, SPEED, CLOSING, HEAD = range(12)
@@ -48,9 +48,9 @@ class Watched:
 
     Attributes
     ----------
-    loss : errors of the energy that count, beside the largest kinetic energy.
-    miss : largest miss of the equations of loops and constraints, beside their sizes (:mod:`heavytop.system.constraints.scaling`); that of velocity
-        constraints also beside the largest speed so far. branch : least value of their branches; negative is wrong.
+    loss : errors of the energy that count, relative to the largest kinetic energy.
+    miss : largest residual of loops and constraints, relative to their sizes (:mod:`heavytop.system.constraints.scaling`); that of velocity
+        constraints also relative to the largest speed so far. branch : least value of their branches; negative is wrong.
     gain : of friction by its own reaction; at 1 the acceleration is no longer unique.
     q : (nq,) configuration at the largest error of a step; the last one where friction is what ended it.
     """

@@ -87,7 +87,7 @@ class FixedStep:
             self.failed,
             self.events,
             None if self.at.watch is None else state[self.at.watch],
-            None if self.at.refusal is None else state[self.at.refusal],
+            None if self.at.law_failure is None else state[self.at.law_failure],
             problem.start_time + problem.step * done,
             interrupted,
             wall_seconds=time.perf_counter() - begin,
@@ -125,7 +125,7 @@ class FixedStep:
 
     def _first_block(self) -> int:
         problem = self.problem
-        if problem.plan.asks:
+        if problem.plan.calls_python:
             return problem.plan.every
         first = min(1024, self.limit)
         if problem.count > 1:  # many steps of many trajectories would keep Ctrl-C waiting
@@ -142,14 +142,14 @@ class FixedStep:
     def _length(self, block: int, done: int) -> int:
         """Steps of the next block: whole record intervals, or a part of one that does not reach beyond its end."""
         every, remaining = self.problem.record_every, self.problem.steps - done
-        if self.problem.plan.asks or self.problem.events:
+        if self.problem.plan.calls_python or self.problem.events:
             return min(block, remaining)
         if done % every or block < every or remaining < every:
             return min(block, remaining, every - done % every)
         return min(block, remaining) // every * every
 
     def _next_block(self, block: int, seconds: float) -> int:
-        if self.problem.plan.asks:
+        if self.problem.plan.calls_python:
             return block
         factor = min(max(BLOCK_SECONDS / max(seconds, 1e-6), 0.25), 8.0)
         return int(min(max(block * factor, 1), self.limit))
@@ -162,7 +162,7 @@ class FixedStep:
             self.tables[self.at.u] = call_back(problem.plan.callback, now, *self._visible(state), problem.dynamics.nu)
         self._ask(state, first, length)
         every = problem.record_every if length % problem.record_every == 0 else length
-        if problem.events or problem.plan.asks:
+        if problem.events or problem.plan.calls_python:
             every = 1
         return self.stepper.run(
             state,

@@ -1,4 +1,4 @@
-"""From what the user gives as inputs or control to what the time loop runs."""
+"""Inputs and control as the time loop runs them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class InputPlan:
     every: int
 
     @property
-    def asks(self) -> bool:
-        """Whether Python is asked at every sample."""
+    def calls_python(self) -> bool:
+        """Whether Python is called at every sample."""
         law = self.control.law
         return self.callback is not None or (law is not None and law.host is not None)
 
@@ -96,7 +96,7 @@ def _check_arguments(callback: Callback) -> None:
         raise SimulationError(
             f"inputs must be a function of (t, q, v), but calling this one as f(t, q, v) fails: {error}."
         ) from None
-    except ValueError:  # some built-in functions do not tell
+    except ValueError:  # some built-in functions have no signature
         return
 
 
@@ -143,8 +143,8 @@ def _table(inputs: Any, dynamics: Dynamics, steps: int, every: int) -> np.ndarra
 
 
 def call_back(callback: Callback, t: float, q: np.ndarray, v: np.ndarray, nu: int) -> np.ndarray:
-    """The input (1, *batch, nu) from a function of the user, checked."""
-    u = numbers(callback(t, q, v), f"what inputs(t, q, v) returns at t = {t:g} s")
+    """The input (1, *batch, nu) from a user-defined function, checked."""
+    u = numbers(callback(t, q, v), f"inputs(t, q, v) at t = {t:g} s")
     if u.shape not in ((nu,), (*q.shape[:-1], nu)):
         raise ShapeError(
             f"inputs(t, q, v) must return an array of shape {(*q.shape[:-1], nu)} (or ({nu},)), got {u.shape} at t = {t:g} s."

@@ -1,4 +1,4 @@
-"""What should stay constant during a run, and by how much it did not."""
+"""Invariants of a run, and their drift."""
 
 from __future__ import annotations
 
@@ -186,6 +186,6 @@ def _sizes(dynamics: Dynamics, q: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 def _swiftness(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, a: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """How fast a motion changes, in 1/s (...): by its velocities or accelerations beside their sizes, whatever is more."""
+    """How fast a motion changes, in 1/s (...): the larger of its velocities and accelerations relative to their sizes."""
     sizes = _sizes(dynamics, q, p)
     return np.maximum(np.max(np.abs(v / sizes), axis=-1), np.sqrt(np.max(np.abs(a / sizes), axis=-1)))

@@ -80,8 +80,6 @@ def _displacement(model: Model, edge: Edge) -> Measure:
 def _rate(model: Model, edge: Edge) -> Measure:
     """The velocity of a joint, rad/s or m/s."""
     if model.description.velocity is not None or model.description.basis is not None:
-        raise ModelError(
-            f"{model.name!r} has velocity coordinates of the user's choice: write an event for its speeds."
-        )
+        raise ModelError(f"{model.name!r} has user-defined velocity coordinates: write an event for its speeds.")
     place = model.coordinates.v_slice(edge.joint.follows or edge.label)
     return lambda q, v: edge.joint.follow(q, v[place])[1][0]

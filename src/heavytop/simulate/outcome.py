@@ -8,7 +8,7 @@ from enum import Enum
 
 class Ending(Enum):
     """Ways a trajectory ends; ``ended`` is where the equations themselves end, as for a body that shrinks to a point,
-    ``refused`` where the law says that it has no input.
+    ``controller_failed`` where the law reports that it has no input.
 
     >>> [ending.name for ending in Ending][:2]
     ['finished', 'event']
@@ -23,7 +23,7 @@ class Ending(Enum):
     lost = "lost"
     jumped = "jumped"
     ill_posed = "ill_posed"
-    refused = "refused"
+    controller_failed = "controller_failed"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Outcome:
 
 
 def place_in(trajectory: tuple[int, ...]) -> str:
-    """The place of a trajectory in a batch in words.
+    """The place of a trajectory in a batch as text.
 
     >>> place_in((3,)), place_in(())
     (' (trajectory 3)', '')
@@ -83,14 +83,14 @@ SEVERITY = (
     Ending.jumped,
     Ending.lost,
     Ending.ill_posed,
-    Ending.refused,
+    Ending.controller_failed,
     Ending.ended,
     Ending.diverged,
 )
 
 
 def summary(early: list[Outcome], usual: Outcome, count: int) -> Outcome:
-    """The worst outcome of ``count`` trajectories, told with how many there are of that kind.
+    """The worst outcome of ``count`` trajectories, with the number of its kind.
 
     ``early`` are those that ended by themselves; all others share the ``usual`` one.
     """

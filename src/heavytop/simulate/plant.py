@@ -1,11 +1,11 @@
 """The plant as an integrator sees it: states, rates, and how to get from one to the other.
 
-With a state ``x = (q, v, ...)`` an integrator asks for the rates at a stage and moves along them::
+With a state ``x = (q, v, ...)`` an integrator evaluates the rates at a stage and moves along them::
 
     k = plant.at(x, 0.0).rates
     x_new = plant.advance(x, k * h)
 
-Beside the configuration ``q`` on its manifold a state has flat parts: ``v``, the memory of a continuous law, and the work done so
+Besides the configuration ``q`` on its manifold a state has flat parts: ``v``, the memory of a continuous law, and the work done so
 far. Rates have the velocities ``w`` of the coordinates' blocks and the rates of all flat parts, and are moved as a whole: no part can
 be forgotten.
 """
@@ -25,7 +25,7 @@ from heavytop.compile.schedule import TIME
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError, unknown_name
 from heavytop.simulate import energy_monitor as watch
-from heavytop.simulate import law_status as refusal
+from heavytop.simulate import law_status
 from heavytop.simulate.controller import BoundLaw
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.tape import Slot, Slots, Tape, Value
@@ -162,12 +162,12 @@ class Rates(Parts):
     __array_ufunc__ = None  # a NumPy scalar on the left leaves the product to us
 
     def __float__(self) -> float:
-        """Never: a symbolic number on the left asks for it, and does not know rates."""
+        """Raise: a symbolic number on the left calls this, and cannot multiply rates."""
         raise TypeError("rates are multiplied from the right by symbols such as the step: write rates * h.")
 
 
 class Stage:
-    """The plant at a state and a time within the step; what is not asked for is not computed."""
+    """The plant at a state and a time within the step; only what is used is computed."""
 
     def __init__(self, plant: Plant, state: PlantState, c: float) -> None:
         self.plant, self.state, self.c = plant, state, c
@@ -240,12 +240,12 @@ class Plant:
         self.memory = make("z", (law.state_size,)) if law is not None and law.state_size else None
         self.work = make("work", (len(self.power.outputs),)) if balance and self.power is not None else None
         kept = dynamics.kept() if method.carries_velocity else None
-        told = self.power is None or self.work is not None or (self.is_constrained and len(self.power.outputs) > 2)
-        self.watched = kept if told else None
+        reported = self.power is None or self.work is not None or (self.is_constrained and len(self.power.outputs) > 2)
+        self.watched = kept if reported else None
         self.watch = make("watch", (watch.size(self.watched),)) if self.watched is not None else None
-        told = law is not None and refusal.STATUS in law.traced.outputs
-        self.refusal = make("refusal", (refusal.HEAD + self.nq,)) if told else None
-        self.status = make("status") if told else None
+        reported = law is not None and law_status.STATUS in law.traced.outputs
+        self.law_failure = make("law_failure", (law_status.HEAD + self.nq,)) if reported else None
+        self.status = make("status") if reported else None
         flats = (self.v, self.memory if control.kind == "continuous" else None, self.work)
         self.flats: tuple[Slot, ...] = tuple(slot for slot in flats if slot is not None)
         self.method = type(method).__name__
@@ -288,7 +288,7 @@ class Plant:
             )
         return self.coordinates
 
-    def told(self, name: str) -> Array:
+    def given_symbol(self, name: str) -> Array:
         """A number that the time loop gives to the integrator."""
         return self.slots.read(self.given[name])
 
@@ -345,7 +345,7 @@ class Plant:
         for k in rates:
             if not isinstance(k, Rates) or k.plant is not self:
                 found = "rates of another plant" if isinstance(k, Rates) else repr(k)
-                raise SimulationError(f"a step of {self.name!r} moves along rates of its own plant, got {found}.")
+                raise SimulationError(f"a step of {self.name!r} must move along the rates of its plant, got {found}.")
 
     def displacement(self, h: Array, weights: Sequence[float], rates: Sequence[Rates]) -> Rates:
         """``h sum(weights rates)``: a line of a tableau."""
@@ -484,8 +484,8 @@ class Plant:
             return self.slots.read(self.u), None
         results = self.call(law.traced, *self._arguments(law, state, c))
         outputs = dict(zip(law.traced.outputs, results, strict=True))
-        if self.status is not None:  # in a slot of its own, so that rounds of a repetition add to it
-            self.tape.call(refusal.first(), (self.status, outputs[refusal.STATUS]), (self.status,))
+        if self.status is not None:  # in a separate slot, so that rounds of a repetition add to it
+            self.tape.call(law_status.first(), (self.status, outputs[law_status.STATUS]), (self.status,))
         return outputs["u"], outputs.get("z_rate")
 
     def _arguments(self, law: BoundLaw, state: PlantState, c: float) -> list[Array]:

@@ -1,9 +1,9 @@
 """Controllers that are computed in Python at every sample, inside whatever is traced around them.
 
 Some controllers are no straight line of native code: predictive control solves a program whose work depends on its data. Such a controller
-has a ``host``. Its traced function stands for it: it passes on the first entries of the signal as inputs ``u``, and tells what it sees (the
+has a ``host``. Its traced function represents it: it passes the first entries of the signal on as inputs ``u``, and outputs the state it sees (the
 outputs of :data:`SEEN`). So wrappers go around it as around any law: they change what it sees and what becomes of its inputs, with memories,
-signals and channels of their own. At every sample the run evaluates the function, asks the host for its answer to what it sees, writes the
+own signals and channels. At every sample the run evaluates the function, calls the host with that state, writes the
 answer into the signal and goes on in native code.
 """
 
@@ -19,7 +19,7 @@ from heavytop.errors import ShapeError, SimulationError
 from heavytop.simulate.controller import BoundLaw
 
 SEEN = ("seen_t", "seen_q", "seen_v")
-"""Outputs of a function that stands for a host: time, configuration and velocity that the host is asked with."""
+"""Outputs of a function that represents a host: time, configuration and velocity given to the host."""
 
 Session = Callable[[float, np.ndarray, np.ndarray], Any]
 
@@ -36,7 +36,7 @@ class Host(Protocol):
     def answer_size(self) -> int: ...
 
     def sessions(self, count: int) -> list[Session]:
-        """One function ``(t, q, v) -> u`` for each of so many trajectories, each with a fresh memory."""
+        """One function ``(t, q, v) -> u`` for each of ``count`` trajectories, each with a fresh memory."""
         ...
 
 
@@ -45,7 +45,7 @@ class Hosted:
 
     Parameters
     ----------
-    law : whose function stands for a host. count : trajectories.
+    law : whose function represents a host. count : trajectories.
     """
 
     def __init__(self, law: BoundLaw, count: int) -> None:
@@ -60,10 +60,10 @@ class Hosted:
         values : the arguments of the function by name, with batch axes where they have some; ``signal`` among them.
         """
         law = self.law
-        told = dict(zip(law.traced.outputs, law.kernel(*(values[name] for name in law.takes)), strict=True))
+        seen = dict(zip(law.traced.outputs, law.kernel(*(values[name] for name in law.takes)), strict=True))
         lead = np.shape(values["q"])[:-1]
-        t = np.broadcast_to(told[SEEN[0]], lead).reshape(-1)
-        q, v = (np.broadcast_to(told[name], (*lead, told[name].shape[-1])) for name in SEEN[1:])
+        t = np.broadcast_to(seen[SEEN[0]], lead).reshape(-1)
+        q, v = (np.broadcast_to(seen[name], (*lead, seen[name].shape[-1])) for name in SEEN[1:])
         q, v = q.reshape(-1, q.shape[-1]), v.reshape(-1, v.shape[-1])
         answers = np.empty((len(t), self.size))
         for k, ask in enumerate(self.sessions):
@@ -83,5 +83,5 @@ class Hosted:
 
 
 def hosted(law: BoundLaw, count: int) -> Hosted | None:
-    """The hosts of a run of so many trajectories; None for a law that is native code as a whole."""
+    """The hosts of a run of ``count`` trajectories; None for a law that is native code as a whole."""
     return None if law.host is None else Hosted(law, count)

@@ -1,4 +1,4 @@
-"""What a run is given and what the time loop leaves behind."""
+"""The problem of a run, and the records of its time loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from heavytop.simulate.step_assembly import Terminals
 SHARE = 0.8
 """Of the memory that can still be had, what a record may take."""
 SMALL = 16e6
-"""Bytes of a record for which nobody asks how much memory is left: the question costs as much as a short run."""
+"""Records below this size (bytes) skip the memory check, which takes as long as a short run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class RunProblem:
 class RecordGrid:
     """The records of a run: one before every ``every``-th step, and the end.
 
-    There may be 10^9 of them, and Ctrl-C does not wait for arrays of that length: nothing here is longer than what is asked for.
+    There may be 10^9 of them, and Ctrl-C does not wait for arrays of that length: nothing here is longer than requested.
 
     Examples
     --------
@@ -111,12 +111,12 @@ class RecordGrid:
 
 
 def check_room(problem: RunProblem, entries: Callable[[], int]) -> None:
-    """Raise a SimulationError with the numbers and the remedies if the records, each with so many ``entries``, need more memory than can be had."""
+    """Raise a SimulationError with the numbers and the remedies if the records (``entries`` each) would not fit into memory."""
     every, count = problem.record_every, max(problem.count, 1)
     records = problem.steps / every + 2
     if (
         32.0 * records * count * (problem.q.shape[-1] + problem.v.shape[-1]) < SMALL
-    ):  # with all that is recorded beside q and v
+    ):  # with everything recorded besides q and v
         return
     record = 8.0 * (entries() * count + 1)  # with the time
     needed, room = records * record, SHARE * available_memory()
@@ -138,7 +138,7 @@ class Records:
     ----------
     q, v, u : configuration, velocities, input.
     work : of inputs and dissipation. memory : of the law. residual : of implicit steps. None where there is none.
-    channels : by the name of the user's choice.
+    channels : by their names.
     """
 
     q: np.ndarray
@@ -191,7 +191,7 @@ class Records:
         return pairs + [(array, other.channels.get(name)) for name, array in self.channels.items()]
 
     def with_last(self, moment: Records, n: int) -> Records:
-        """The first ``n`` records and one more; what the moment does not tell is held. Where there is a record behind, it is overwritten."""
+        """The first ``n`` records and one more; missing entries are held. Where there is a record behind, it is overwritten."""
         last = {id(array): row for array, row in self.pairs(moment)}
 
         def join(array: np.ndarray) -> np.ndarray:
@@ -223,7 +223,7 @@ class Recording:
     records : of all trajectories.
     failed : (*batch,) time at which a trajectory was first not finite; NaN where it stayed finite.
     events : all crossings, and where they ended a trajectory.
-    watched, refused : (*batch, n) what the watch saw, and what the law said of itself; None if there is none.
+    watched, law_failures : (*batch, n) state of the energy monitor, and status of the law; None if there is none.
     reached : time up to which the run got.
     """
 
@@ -232,7 +232,7 @@ class Recording:
     failed: np.ndarray
     events: EventLog
     watched: np.ndarray | None = None
-    refused: np.ndarray | None = None
+    law_failures: np.ndarray | None = None
     reached: float = 0.0
     interrupted: bool = False
     limited: bool = False

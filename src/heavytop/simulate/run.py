@@ -234,7 +234,7 @@ class Run(Shown):
 
     @cached_property
     def driver_power(self) -> dict[str, np.ndarray]:
-        """Power (n, *batch) in W of each driver: who moves frames, constraints or potentials as the time tells."""
+        """Power (n, *batch) in W of each driver: prescribed motions of frames, constraints or potentials."""
         if "driver_power" in self.stored:
             return dict(self.stored["driver_power"])
         kernel = self.dynamics.kernel("drivers") if self.dynamics is not None else None
@@ -285,7 +285,7 @@ class Run(Shown):
 
     @classmethod
     def load(cls, path: str | Path, *, checked: bool = True) -> Run:
-        """Read a run that was saved; a file whose checksum is missing or wrong is refused unless ``checked`` is False."""
+        """Read a run that was saved; a file whose checksum is missing or wrong raises unless ``checked`` is False."""
         from heavytop.io.netcdf import load_run
 
         return load_run(path, checked=checked)
@@ -342,7 +342,7 @@ class Run(Shown):
         return replace(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Run:
-        """Arrays of its own; the model, which does not change, is shared."""
+        """Own arrays; the model, which does not change, is shared."""
         shared = ("dynamics", "model")
         own = {f.name: deepcopy(getattr(self, f.name), memo) for f in fields(self) if f.name not in shared}
         return replace(self, **own)

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.energy_monitor import OPEN, Watched
-from heavytop.simulate.law_status import Refusal
+from heavytop.simulate.law_status import LawFailure
 from heavytop.simulate.outcome import Ending, Outcome, place_in, summary
 from heavytop.simulate.recording import Recording, Records, RunProblem
 from heavytop.simulate.run import Run, Settings, Timing
@@ -21,7 +21,7 @@ BLOWN_UP = 1e15
 UNSOLVED = 1e-6
 """Relative change in the last iteration of an implicit step above which its equations count as unsolved."""
 UNSOLVED_STEP = "unsolved"
-"""Channel of methods that tell by themselves which step was the first that they could not solve; 0: none."""
+"""Channel of methods that report the first step they could not solve; 0: none."""
 
 
 def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
@@ -88,8 +88,8 @@ def _outcomes(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Ou
     early: list[Outcome] = []
     for k in np.argsort(ended[np.isfinite(ended)], kind="stable").tolist():
         index = tuple(indices[k].tolist())
-        told = len(early) < MOST_CAUSES
-        outcome = _early_outcome(problem, recording, index, events.get(index, ""), told)
+        explained = len(early) < MOST_CAUSES
+        outcome = _early_outcome(problem, recording, index, events.get(index, ""), explained)
         outcomes[index] = outcome
         early.append(outcome)
     return outcomes, summary(early, usual, problem.count)
@@ -107,9 +107,9 @@ def _usual_outcome(recording: Recording) -> Outcome:
 
 
 def _early_outcome(
-    problem: RunProblem, recording: Recording, index: tuple[int, ...], event: str, told: bool
+    problem: RunProblem, recording: Recording, index: tuple[int, ...], event: str, explained: bool
 ) -> Outcome:
-    """Of a trajectory that met a terminal ``event`` or diverged, the cause of which is ``told`` or not."""
+    """Of a trajectory that met a terminal ``event`` or diverged, the cause of which is ``explained`` or not."""
     failed, stopped = float(recording.failed[index]), float(recording.stopped[index])
     where = place_in(index)
     if isfinite(stopped) and not failed <= stopped:
@@ -121,13 +121,13 @@ def _early_outcome(
         if watched.ill_posed:
             text = paradox(problem.dynamics.name, watched)
             return Outcome(Ending.ill_posed, f"t = {failed:.6g} s{where}: {text}", failed, index)
-        text = jump(problem, recording, index, watched, told)
+        text = jump(problem, recording, index, watched, explained)
         return Outcome(Ending.jumped, f"t = {failed:.6g} s{where}: {text}", failed, index)
-    if (refusal := _refused(problem, recording, index)) is not None:
+    if (failure := _law_failure(problem, recording, index)) is not None:
         law = problem.plan.control.law
-        text = refusal.text(() if law is None else law.causes)
-        said = f"t = {failed:.6g} s{where}: the law has no input at q = {_place(refusal.q)}: {text}"
-        return Outcome(Ending.refused, said, failed, index)
+        text = failure.text(() if law is None else law.causes)
+        said = f"t = {failed:.6g} s{where}: the law has no input at q = {_place(failure.q)}: {text}"
+        return Outcome(Ending.controller_failed, said, failed, index)
     residual = _unsolved(recording, index)
     what = f"not finite from t = {failed:.6g} s{where} on"
     if residual is not None:
@@ -136,7 +136,7 @@ def _early_outcome(
         what = f"{which} t = {failed:.6g} s{where} was not solved"
     cause = (
         likely_cause(problem, recording, index, residual)
-        if told
+        if explained
         else f"only the first {MOST_CAUSES} causes are analysed."
     )
     return Outcome(Ending.diverged, f"{what}: {cause}", failed, index)
@@ -148,8 +148,8 @@ def _unsolved(recording: Recording, index: tuple[int, ...]) -> float | None:
     if residual is None:
         return None
     if numbers is not None:
-        told = numbers[(slice(None), *index)] > 0
-        return float(residual[(slice(None), *index)][told][0]) if told.any() else None
+        explained = numbers[(slice(None), *index)] > 0
+        return float(residual[(slice(None), *index)][explained][0]) if explained.any() else None
     bad = [float(r) for r in residual[(slice(None), *index)] if isfinite(r) and not r < UNSOLVED]
     return bad[0] if bad else None
 
@@ -163,15 +163,17 @@ def _watched(problem: RunProblem, recording: Recording, index: tuple[int, ...]) 
     return watched if watched.raised else None
 
 
-def _refused(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> Refusal | None:
+def _law_failure(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> LawFailure | None:
     """What the law said of this trajectory; None if nothing."""
-    if recording.refused is None:
+    if recording.law_failures is None:
         return None
-    return Refusal.of(np.broadcast_to(recording.refused, (*problem.batch, recording.refused.shape[-1]))[index])
+    return LawFailure.of(
+        np.broadcast_to(recording.law_failures, (*problem.batch, recording.law_failures.shape[-1]))[index]
+    )
 
 
 def paradox(name: str, watched: Watched) -> str:
-    """Painleve's paradox in words."""
+    """Painleve's paradox as text."""
     return (
         f"Painleve's paradox at q = {_place(watched.q)}: friction in {name!r} answers its own reaction with a gain of {watched.gain:.3g}, and from 1 "
         "on no acceleration or several fulfil the equations. Lower the friction, or model the contact as compliant (a spring and damper instead of "
@@ -183,7 +185,7 @@ def _place(q: np.ndarray) -> str:
     return "(" + ", ".join(f"{x:.4g}" for x in q[:8]) + (", ...)" if len(q) > 8 else ")")
 
 
-def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watched: Watched, told: bool) -> str:
+def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watched: Watched, explained: bool) -> str:
     """What jumped, where, and what to do."""
     method, h = problem.integrator.name, problem.step
     if watched.branch < 0:
@@ -196,8 +198,8 @@ def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watc
             f"than the error of {method} explains"
         )
     p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
-    weak = problem.dynamics.weak_constraint(watched.q, problem.q[index], p) if told else None
-    if weak is None and told and (drivers := problem.dynamics.drivers()) is not None:
+    weak = problem.dynamics.weak_constraint(watched.q, problem.q[index], p) if explained else None
+    if weak is None and explained and (drivers := problem.dynamics.drivers()) is not None:
         names = ", ".join(repr(name) for name in drivers.outputs)
         return (
             f"{what}. Look at its drivers ({names}): one that changes within a step of {h:g} s, or at once, does work that the step does not see. "
@@ -205,7 +207,9 @@ def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watc
         )
     if weak is None:
         cause = (
-            likely_cause(problem, recording, index) if told else f"only the first {MOST_CAUSES} causes are analysed."
+            likely_cause(problem, recording, index)
+            if explained
+            else f"only the first {MOST_CAUSES} causes are analysed."
         )
         return f"{what}. No loop or constraint is nearly singular there: {cause}"
     smaller = (

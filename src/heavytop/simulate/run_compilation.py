@@ -33,7 +33,7 @@ class Native:
     dense: Kernel | None = None
 
     def start(self, problem: RunProblem) -> dict[str, np.ndarray]:
-        """The state of the stepper at the start of a run; what nobody tells is zero."""
+        """The state of the stepper at the start of a run; missing entries are zero."""
         at, layout = self.terminals, self.stepper.layout
         own = {at.own[name]: np.asarray(value) for name, value in problem.integrator.start(problem).items()}
         state = {at.q: problem.q, at.v: problem.v, **own}

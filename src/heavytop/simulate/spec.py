@@ -323,9 +323,9 @@ def _check_prescribed(dynamics: Dynamics, p: np.ndarray, until: float, steps: in
 
 
 def _check_constraints(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray, duration: float) -> None:
-    """Loops must be closed and velocities admissible at the start, beside the sizes of their equations.
+    """Loops must be closed and velocities admissible at the start, relative to the sizes of their equations.
 
-    A velocity may miss by a share of its own terms, or by what opens no loop within the run.
+    A velocity may deviate by a fraction of its terms, or by an amount that opens no loop within the run.
     """
     kernel = dynamics.kernel("relative_residuals")
     if kernel is None:

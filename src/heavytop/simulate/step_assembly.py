@@ -24,11 +24,11 @@ class Terminals:
     Attributes
     ----------
     q, v, u, p, h : configuration, velocities, input, parameters, size of the step.
-    memory : of the law. work : done by inputs and dissipation. watch : over what is kept. refusal : of the law. events : values of their
-        functions. None where there is none.
+    memory : of the law. work : done by inputs and dissipation. watch : state of the energy monitor. law_failure : status of the law.
+    events : values of their functions. None where there is none.
     own : what the integrator carries along, and given : what it is given, by its own names.
     signals : (stage time, table) of the samples of the reference.
-    channels : name of the user's choice -> record.
+    channels : name -> record.
     """
 
     q: str
@@ -39,7 +39,7 @@ class Terminals:
     memory: str | None = None
     work: str | None = None
     watch: str | None = None
-    refusal: str | None = None
+    law_failure: str | None = None
     events: str | None = None
     own: dict[str, str] = field(default_factory=dict)
     given: dict[str, str] = field(default_factory=dict)
@@ -73,8 +73,8 @@ class _Assembly:
         self.channels: dict[str, Slot] = {}
         if law is not None and not integrator.chooses_step:
             self.channels |= {label: make(label, tuple(size)) for label, size in law.channels.items()}
-        told = not integrator.chooses_step and plant.stage is None
-        self.extra = dict(list(plant.motion.outputs.items())[2:]) if told else {}
+        reports = not integrator.chooses_step and plant.stage is None
+        self.extra = dict(list(plant.motion.outputs.items())[2:]) if reports else {}
         self.channels |= {label: make(label, tuple(size)) for label, size in self.extra.items()}
         self.memory_next = make("z next", plant.memory.shape) if self.sampled and plant.memory is not None else None
         self.event_values = make("events", next(iter(events.outputs.values()))) if events is not None else None
@@ -133,7 +133,7 @@ class _Assembly:
         tape.call(law.traced, inputs, outputs, plant.control.every)
 
     def _observe(self, tape: Tape) -> None:
-        """Values of events, and what the motion tells beside accelerations."""
+        """Values of events, and further outputs of the motion function."""
         plant = self.plant
         if self.events is not None and self.event_values is not None:
             tape.call(self.events, (plant.time, plant.q, plant.v), (self.event_values,))
@@ -167,7 +167,7 @@ class _Assembly:
                 f"step of {type(method).__name__} must return the state at the end of the step, as plant.advance and "
                 f"plant.retract make it, got {end!r}."
             )
-        self._refusal(tape)  # while the slots still hold the start of the step
+        self._law_failure(tape)  # while the slots still hold the start of the step
         values = end.values()
         if not method.carries_velocity:
             del values[plant.v]
@@ -179,18 +179,20 @@ class _Assembly:
             ends = plant.project(slots.read(plant.q), slots.read(plant.v))
             tape.write([plant.q, plant.v], [tape.value(x, "end") for x in ends])
         lasting = [
-            slot for slot in (memory, self._watch(tape), plant.refusal) if slot is not None and slot not in values
+            slot for slot in (memory, self._watch(tape), plant.law_failure) if slot is not None and slot not in values
         ]
         return [*values, *lasting]
 
-    def _refusal(self, tape: Tape) -> None:
+    def _law_failure(self, tape: Tape) -> None:
         """Keep what the law said of itself in this step."""
         plant = self.plant
-        if plant.refusal is None:
+        if plant.law_failure is None:
             return
         status = self.channels[STATUS] if self.sampled else plant.status
         if status is not None:
-            tape.call(keep(plant.nq, self.integrator.chooses_step), (plant.q, status, plant.refusal), (plant.refusal,))
+            tape.call(
+                keep(plant.nq, self.integrator.chooses_step), (plant.q, status, plant.law_failure), (plant.law_failure,)
+            )
 
     def _watch(self, tape: Tape) -> Slot | None:
         """Look whether what the motion keeps has jumped in this step."""
@@ -233,7 +235,7 @@ class _Assembly:
             memory=maybe(plant.memory),
             work=maybe(plant.work),
             watch=maybe(plant.watch),
-            refusal=maybe(plant.refusal),
+            law_failure=maybe(plant.law_failure),
             events=maybe(self.event_values),
             own={label: name(slot) for label, slot in plant.carried.items()},
             given={label: name(slot) for label, slot in plant.given.items()},

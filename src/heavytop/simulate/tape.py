@@ -1,7 +1,7 @@
 """Slots, the buffers of a step, and the tape on which a step is written down.
 
-Formulas are computed on symbols as they are met. Where a function of its own is called (the motion, a law), what it reads has to lie
-in slots: the tape ends a section there and makes one traced function of everything the section computed that is needed later. So whoever
+Formulas are computed on symbols as they are met. Where a separate function is called (the motion, a law), its inputs have to lie
+in slots: the tape ends a section there and makes one traced function of everything the section computed that is needed later. So code that
 writes a step writes formulas; slots, functions and their order follow.
 """
 
@@ -142,7 +142,7 @@ class _Evaluation:
 
 @dataclass(eq=False)
 class _Loop:
-    """Entries that are repeated, so many times or until ``done`` is not zero."""
+    """Entries that are repeated, a number of times or until ``done`` is not zero."""
 
     body: list[_Entry]
     times: int
@@ -187,7 +187,7 @@ class Tape:
         self._moved: dict[Slot, Slot] = {}
 
     def temporary(self, role: str, shape: Shape) -> Slot:
-        """A new slot that nobody reads but this tape."""
+        """A new slot that only this tape reads."""
         slot = self.slots.make(role, shape)
         self._temporary.add(slot)
         return slot
@@ -202,7 +202,7 @@ class Tape:
         return Value(self, expression, role)
 
     def cut(self) -> None:
-        """End the section: what follows is a function of its own."""
+        """End the section: the code that follows is a separate function."""
         self.section = _Section()
         self._entries.append(self.section)
 
@@ -214,7 +214,7 @@ class Tape:
         every: int = 1,
         when: int | None = None,
     ) -> tuple[Array, ...]:
-        """Call a function of its own; its inputs are put into slots first. Returns what it computes.
+        """Call a separate function; its inputs are put into slots first. Returns what it computes.
 
         ``outputs`` are the slots it writes, new ones if not given; ``every`` and ``when`` as in :class:`.Call`.
         """
@@ -243,7 +243,7 @@ class Tape:
         """Apply ``body`` to ``start`` several times; returns its last results.
 
         The body is written down once and is a loop of the native program. It returns as many arrays as it takes, and then what else is
-        wanted of the last round. If it ``ends`` by itself, the first array is a number that tells so: the rounds end when it is not zero,
+        wanted of the last round. If it ``ends`` by itself, its first output is a stop flag: the rounds end when it is not zero,
         and until the neighbours of a trajectory are done, the body must leave everything as it is.
         """
         carried = [self.slots.make(role, shape(as_array(x))) for role, x in zip(roles, start, strict=True)]
@@ -273,7 +273,7 @@ class Tape:
     def write(self, targets: Sequence[Slot], values: Sequence[Value]) -> None:
         """Write values to slots at the end of the tape, all at the same time.
 
-        Where nothing stands against it, a value is computed in its new place and not copied.
+        Where possible, a value is computed in its new place and not copied.
         """
         for target, value in zip(targets, values, strict=True):
             if shape(value.expression) != target.shape:
@@ -329,7 +329,7 @@ class Tape:
                         del entry.outputs[target]
 
     def _may_move(self, before: Sequence[_Entry], section: _Section, source: Slot, target: Slot) -> bool:
-        """Whether ``source`` is made before a section, read by nobody else behind it, while nobody needs ``target``."""
+        """Whether ``source`` is made before a section, read by nothing else behind it, while nothing needs ``target``."""
         makers = [k for k, entry in enumerate(before) if source in self._writes(entry)]
         if source not in self._temporary or source in self._moved or len(makers) != 1:
             return False
@@ -370,5 +370,5 @@ def _flat(entries: Sequence[_Entry]) -> list[_Entry]:
 
 
 def _identity(element: Any) -> int:
-    """What tells a symbol of CasADi from others, even of the same name."""
+    """Identity of a CasADi symbol, also among symbols of the same name."""
     return element.element_hash()

@@ -1,4 +1,4 @@
-"""Equations g(q) = 0 on coordinates of the user: multipliers, consistent starts, and the way back onto them.
+"""Equations g(q) = 0 on user-defined coordinates: multipliers, consistent starts, and the way back onto them.
 
 With ``Phi = dg/dq A``, the mass matrix M of the kinetic energy and the acceleration a0 without constraints (eq. 3.24)
 

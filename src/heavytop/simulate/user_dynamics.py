@@ -1,4 +1,4 @@
-"""Dynamics from functions of the user in NumPy notation."""
+"""Dynamics from user-defined functions in NumPy notation."""
 
 from __future__ import annotations
 

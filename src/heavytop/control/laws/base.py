@@ -1,4 +1,4 @@
-"""What all laws and everything around them share: sizes, memory, signal, and one sample period for a controller and all inside it.
+"""Base of controllers: sizes, memory, signal, and one sample period for a controller and everything inside it.
 
 The members are those of :class:`heavytop.simulate.Controller`. A law still lacks its reference: its function also takes q_R, v_R, a_R,
 which :class:`.Tracking` gives it, inside or outside of whatever wraps it.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TOLERANCE = 0.01
 """Relative difference up to which a simulation may shorten the period, so that its steps divide its duration."""
 REFERENCE = ("q_R", "v_R", "a_R")
-"""What a function takes beside the arguments of a controller as long as it has no reference."""
+"""Arguments of a function besides those of a controller as long as it has no reference."""
 
 
 class BaseController(Value, ABC):
@@ -43,7 +43,7 @@ class BaseController(Value, ABC):
     controller: Any = None
     sample_time: float | None = None
 
-    # --- what a simulation asks for -----------------------------------------------------------------------------------------
+    # --- for simulations ---------------------------------------------------------------------------------------------------
 
     @property
     def signal_size(self) -> int:
@@ -78,7 +78,7 @@ class BaseController(Value, ABC):
             )
         return self.composed(model)
 
-    # --- what a wrapper asks for --------------------------------------------------------------------------------------------
+    # --- for wrappers ------------------------------------------------------------------------------------------------------
 
     @property
     def needs_reference(self) -> bool:
@@ -106,26 +106,26 @@ class BaseController(Value, ABC):
     def composed(self, model: Any) -> Traced:
         """The function for a plant; until there is a reference its inputs include q_R, v_R and a_R."""
 
-    # --- what only some have -------------------------------------------------------------------------------------------------
+    # --- of some controllers -------------------------------------------------------------------------------------------------
 
     def poles(self, *given: Any, **named: Any) -> Any:
-        """A law and a regulator have poles; anything else refuses with a ControlError."""
+        """A law and a regulator have poles; anything else raises a ControlError."""
         raise self._without("poles")
 
     def margins(self, *given: Any, **named: Any) -> Any:
-        """A law and a regulator have margins; anything else refuses with a ControlError."""
+        """A law and a regulator have margins; anything else raises a ControlError."""
         raise self._without("margins")
 
     def _without(self, what: str) -> ControlError:
         if self.host is not None:
             return ControlError(
-                f"{self!r} has no {what}: its answer is that of an optimisation. Near its goal and without active limits predictive control "
+                f"{self!r} has no {what}: its inputs follow from an optimisation. Near its goal and without active limits predictive control "
                 f"is the regulator: control.lqr(model, reference).{what}()."
             )
         law = self.law
-        how = f"ask the law inside: controller.law.{what}()" if hasattr(type(law), "symbols") else "simulate it"
+        how = f"take the law inside: controller.law.{what}()" if hasattr(type(law), "symbols") else "simulate it"
         return ControlError(
-            f"{type(self).__name__} has no {what} of its own: {how}, or linearise the whole loop: control.linearize(plant, controller, q)."
+            f"{type(self).__name__} has no {what}: {how}, or linearise the whole loop: control.linearize(plant, controller, q)."
         )
 
     # --- a reference --------------------------------------------------------------------------------------------------------
@@ -142,12 +142,12 @@ class BaseController(Value, ABC):
     def with_reference(
         self, reference: Reference | Array, knows_parameters: bool = False, sample_time: float | None = None
     ) -> Tracking:
-        """The law, and all around it, together with what it shall follow: a controller that a simulation can call.
+        """The controller with a reference, ready to be simulated.
 
         Parameters
         ----------
         reference : a :class:`.Reference`, or a configuration (nq,) to hold.
-        knows_parameters : whether the law is given the plant's parameters; otherwise it works with the defaults of its own model.
+        knows_parameters : whether the law is given the plant's parameters; otherwise it uses the defaults of the law's model.
         sample_time : period (s) at which the simulation must sample the law; None: at any, or continuously.
         """
         from heavytop.control.laws.tracking import Tracking

@@ -50,7 +50,7 @@ Place = Array | tuple[Array, Array] | None
 
 
 class FeedbackLaw(BaseController, Shown):
-    """What all laws share: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`.
+    """Base of laws: evaluation on numbers, a reference, export. A subclass gives :attr:`traced_law`.
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
@@ -164,7 +164,7 @@ class FeedbackLaw(BaseController, Shown):
     def margins(self, reference: Reference | Array | None = None, starts: int = 0) -> Margins:
         """Gain, phase and delay margin, largest actuator lag and least sample rate at rest or along a reference; see :func:`.margins`.
 
-        With ``starts`` so many random starts are flown as well, and the share that comes back is told.
+        With ``starts`` > 0 that number of random starts is simulated as well, and the share that recovers is reported.
         """
         from heavytop.control.linear.margins import margins
 
@@ -188,7 +188,7 @@ class FeedbackLaw(BaseController, Shown):
         """Write the law as C99 without allocation and with bounded run time, with a test and a README, for a flight controller.
 
         The C function has the inputs of :meth:`symbols` in order and the outputs u and, with integral action, z_rate. Header and README name
-        their entries and tell the nominal values of the parameters.
+        their entries and list the nominal values of the parameters.
         """
         from heavytop.compile import export_c
 
@@ -408,7 +408,7 @@ class Law(FeedbackLaw):
     # --- evaluation -------------------------------------------------------------------------------------------------------
 
     def lost_directions(self, q: Array, parameters: Parameters = None) -> tuple[str, ...]:
-        """What the inputs can no longer do at one configuration q (nq,): combinations of inputs that have lost their usual effect, in words.
+        """Combinations of inputs that have lost their usual effect at one configuration q (nq,), as text.
 
         >>> import heavytop as ht
         >>> from heavytop.control import Prototype, energy_law
@@ -424,14 +424,14 @@ class Law(FeedbackLaw):
         rank, names = self._known_rank, self.model.u_names
         H = self._effect(self.model.coordinates.check(q, "q"), self.model.parameter_vector(parameters))[0]
         shares, directions = rank.shares(H)
-        told = []
+        lost = []
         for direction in rank.lost(shares, directions).T:
             large = np.max(np.abs(direction))
             first = next(x for x in direction if abs(x) > 0.05 * large)
             terms = [(x / first, n) for x, n in zip(direction, names, strict=True) if abs(x) > 0.05 * large]
             words = " ".join(f"{'+' if x > 0 else '-'} {_factor(x)}{n!r}" for x, n in terms)
-            told.append(words.removeprefix("+ "))
-        return tuple(told)
+            lost.append(words.removeprefix("+ "))
+        return tuple(lost)
 
     @property
     def _known_rank(self) -> InputRank:
@@ -449,25 +449,29 @@ class Law(FeedbackLaw):
         z: Array | None = None,
         parameters: Parameters = None,
     ) -> dict[str, np.ndarray]:
-        """Desired acceleration ``a_d`` (..., nv), energy ``W`` (J), ``dissipation`` (W) and ``defect`` (W) at a state, and what the inputs can do.
+        """Desired acceleration ``a_d`` (..., nv), energy ``W`` (J), ``dissipation`` (W) and ``defect`` (W) at a state, and the effect of the inputs.
 
         ``rank`` (...) is the number of independent directions of the inputs, ``shares`` (..., nu) how much of its usual effect each direction has,
-        ascending, and ``lost`` (..., nu) the weakest direction where it is lost, else zero; :meth:`lost_directions` says it in words. Spare
+        ascending, and ``lost`` (..., nu) the weakest direction where it is lost, else zero; :meth:`lost_directions` describes it. Spare
         inputs have shares of zero everywhere; nothing is lost by that.
 
         Where the prototype equation is realised in full, ``W' = -dissipation + defect`` for the energy-based law. The defect is
         nan for the laws that have no such balance.
         """
         arguments = self._arguments(q, v, q_R, v_R, a_R, z, parameters)
-        told = dict(zip(self.traced_diagnostics.outputs, self._diagnostics_kernel(*arguments), strict=True))
+        values = dict(zip(self.traced_diagnostics.outputs, self._diagnostics_kernel(*arguments), strict=True))
         rank = self._known_rank
         shares, directions = rank.shares(self._effect(arguments[0], arguments[5])[0])
-        told["rank"], told["shares"], told["lost"] = np.sum(shares >= LOST, axis=-1), shares, np.zeros(shares.shape)
+        values["rank"], values["shares"], values["lost"] = (
+            np.sum(shares >= LOST, axis=-1),
+            shares,
+            np.zeros(shares.shape),
+        )
         for place in np.ndindex(shares.shape[:-1]):
             missing = rank.lost(shares[place], directions[place])
             if missing.shape[1]:
-                told["lost"][place] = missing[:, 0]
-        return told
+                values["lost"][place] = missing[:, 0]
+        return values
 
 
 def _factor(x: float) -> str:

@@ -25,7 +25,7 @@ NOTHING = np.zeros(0)
 
 
 class Sizes(Protocol):
-    """What a controller looks at in a plant: a model, dynamics of the user, or a :class:`PartialPlant` with less in it."""
+    """The parts of a plant that a controller uses: a model, user-defined dynamics, or a :class:`PartialPlant`."""
 
     @property
     def name(self) -> str: ...
@@ -84,7 +84,7 @@ class PartialPlant:
 
 
 class Seen(Portable):
-    """What a wrapper sees, as symbols that are made when they are asked for: what nobody asks for is no argument.
+    """The arguments of a wrapper, as symbols that are made when they are first used; unused ones are no arguments.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Seen(Portable):
     reference : (q_R, v_R, a_R), as long as it is not given.
     signals : :class:`.Signals` that sensors and observers further out report.
     signal, z : the wrapper's own part of the signal and of the memory.
-    model : the plant. asked : names of what the inner controller takes. shared : what a wrapper keeps between its methods.
+    model : the plant. used : names of the inner controller's arguments. shared : values that a wrapper's methods share.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class Seen(Portable):
         self._sizes |= signal_sizes(model)
         if own.needs_reference:  # reference and parameters are still those of the law's own model
             self._sizes |= {name: size[0] for name, size in inner.inputs.items() if name in (*REFERENCE, "p")}
-        self.asked = tuple(inner.inputs)
+        self.used = tuple(inner.inputs)
         self.shared: dict[str, Any] = {}
         self._made: dict[str, Array] = {}
 
@@ -152,19 +152,19 @@ class Seen(Portable):
         """q_R, v_R, a_R."""
         if not self._own.needs_reference:
             raise ControlError(
-                f"{type(self._own).__name__} changes the reference, so it goes around the law before that has one: "
+                f"{type(self._own).__name__} changes the reference, so wrap the law before with_reference: "
                 f"{type(self._own).__name__}(law, ...).with_reference(reference)."
             )
         return self.whole("q_R"), self.whole("v_R"), self.whole("a_R")
 
     @property
     def signal(self) -> Array:
-        """The wrapper's own part: it stands after that of the inner controller."""
+        """The wrapper's own part: it follows that of the inner controller."""
         return self._parts("signal", self._inner.signal_size, self._own.own_signal_size)[1]
 
     @property
     def z(self) -> Array:
-        """The wrapper's own part: it stands before that of the inner controller."""
+        """The wrapper's own part: it precedes that of the inner controller."""
         return self._parts("z", self._own.own_state_size, self._inner.state_size)[0]
 
     def inner(self, name: str) -> Array:
@@ -181,7 +181,7 @@ class Seen(Portable):
         return split(self.whole(name), (first, second)) if first + second else (NOTHING, NOTHING)
 
     def symbols(self) -> dict[str, Array]:
-        """The arguments that were asked for, in the order of the protocol."""
+        """The arguments that were used, in the order of the protocol."""
         order = ("t", "q", "v", *signal_sizes(self.model), *REFERENCE, "signal", "p", "z")
         return {name: self._made[name] for name in order if name in self._made and self._sizes[name] != 0}
 
@@ -196,7 +196,7 @@ class Wrapper(BaseController):
     :meth:`seen`                 arguments of the inner controller that differ, by name (q, v, p, t, q_R, v_R, a_R, signals)
     ``provides``                 signals that the wrapper reports to those inside, name -> size; their values come from :meth:`seen`
     :meth:`acted`                the inputs of the plant from those the inner controller wants
-    :meth:`channels`             what else shall be recorded
+    :meth:`channels`             further recorded outputs
     ``own_state_size``           length of an own memory, with :meth:`first` (its start) and :meth:`following` or :meth:`rate`
     ``own_signal_size``          length of an own signal, with :meth:`own_signal`
     ============================ ==========================================================================================
@@ -228,7 +228,7 @@ class Wrapper(BaseController):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.controller!r})"
 
-    # --- what a subclass may say ----------------------------------------------------------------------------------------------
+    # --- for subclasses ------------------------------------------------------------------------------------------------------
 
     own_state_size: int = 0
     own_signal_size: int = 0
@@ -270,10 +270,10 @@ class Wrapper(BaseController):
 
     @property
     def depends_on_period(self) -> bool:
-        """With a memory of its own the function holds the period."""
+        """With an own memory the function holds the period."""
         return self.own_state_size > 0
 
-    # --- what follows from it -------------------------------------------------------------------------------------------------
+    # --- derived from these -------------------------------------------------------------------------------------------------
 
     @property
     def signal_size(self) -> int:
@@ -337,7 +337,7 @@ class Wrapper(BaseController):
         own = type(self)
         if not self.own_state_size and (own.rate is not Wrapper.rate or own.following is not Wrapper.following):
             raise ControlError(
-                f"{own.__name__} moves a memory on, but has none: give own_state_size, the number of its entries."
+                f"{own.__name__} defines rate or following but has no state: set own_state_size, the number of its entries."
             )
         changed = self.seen(at)
         if not isinstance(changed, Mapping):

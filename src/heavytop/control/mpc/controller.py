@@ -473,7 +473,7 @@ def mpc(
     )
 
 
-MEMORY = ("q", "v", "u", "_time", "_told", "_costs", "_wait", "_trust")
+MEMORY = ("_known", "q", "v", "u", "_time", "_told", "_costs", "_wait", "_trust")
 """What a controller remembers between samples."""
 
 

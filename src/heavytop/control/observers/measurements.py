@@ -201,7 +201,7 @@ class OnPart(Wrapper):
     def seen(self, at: Seen) -> dict[str, Array]:
         """The part's state and, once the controller has a reference, its parameters."""
         values = {"q": part(at.q, 0, self.model.nq), "v": part(at.v, 0, self.model.nv)}
-        if "p" in at.asked and not self.needs_reference:
+        if "p" in at.used and not self.needs_reference:
             names = tuple(at.model.parameter_names)
             if missing := [name for name in self.model.parameter_names if name not in names]:
                 raise ControlError(

@@ -1,4 +1,4 @@
-"""What an integrator is: a formula for one step."""
+"""The interface of integrators: a formula for one step."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Integrator(Value, ABC):
 
     Attributes
     ----------
-    name : by which ``simulate(..., integrator=name)`` finds it, and which a run tells.
+    name : by which ``simulate(..., integrator=name)`` finds it, and which a run reports.
     order : of convergence.
     stable_up_to : |lambda| h on the negative real axis below which linear decay stays decay; None for implicit methods.
     project_every : steps between projections onto the manifold, which remove rounding; 0: never.
     carries_velocity : whether ``v`` lasts from step to step; otherwise :meth:`velocity` computes it.
-    records : which of the integrator's own quantities are recorded. ``residual`` tells how well the equations of an implicit step were
+    records : which of the integrator's own quantities are recorded. ``residual`` measures how well the equations of an implicit step were
         solved; a run in which it is large counts as failed.
     enforces_constraints : whether its steps end on loops and constraints by themselves; otherwise they are projected back.
     chooses_step : whether the method chooses the size of its steps: :class:`.ErrorControlled`.
@@ -66,7 +66,7 @@ class Integrator(Value, ABC):
         return {}
 
     def start(self, problem: Any) -> Mapping[str, Array]:
-        """The own quantities at the start of a run; those not told are zero."""
+        """The own quantities at the start of a run; missing ones are zero."""
         return {}
 
     def velocity(self, plant: Plant, state: PlantState) -> Array:

@@ -76,9 +76,9 @@ class EnergyMomentum(Integrator):
     Parameters
     ----------
     tolerance : largest last correction of the velocities, relative to them, of a step that counts as solved.
-    iterations : most corrections in a step. A step that needs more ends the trajectory: the outcome tells which one and why.
+    iterations : most corrections in a step. A step that needs more ends the trajectory: the outcome names it and the cause.
 
-    The record ``residual`` tells the largest last correction so far.
+    The record ``residual`` has the largest last correction so far.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class EnergyMomentum(Integrator):
 
         (guess,) = plant.call(f.guess, *begin, state.own["change"])
         z0 = [] if memory is None else [state.of(memory)]
-        # nobody else's rounds change a solved step, nor what is computed from it
+        # rounds of other trajectories change neither a solved step nor its results
         done, x, size, *z = plant.repeat(self.iterations, iterate, as_array(0.0), guess, as_array(1.0), *z0, ends=True)
         u, z_half = middle(x, z)
         q, v, energy, change, powers = plant.call(f.finish, *begin, x, u, state.own["energy"])
@@ -191,7 +191,7 @@ class _Equations:
         self.at = {name: (int(a), int(b)) for name, (a, b) in zip(sizes, pairwise(stops), strict=True)}
         self.x = symbol("x", int(stops[-1]))
         at_rest = self._energy_at(self.s["q"], np.zeros(self.nv), self.s["p"])[0]
-        # a basis with drift: the energy that moves at v = 0 is of whoever drives it, and there is no energy to hold
+        # a basis with drift: the energy at v = 0 belongs to the driver, so no energy is conserved
         self.is_quadratic = not is_symbolic(at_rest) or to_sx(at_rest).is_zero()
         if dynamics.has_time and not self.is_quadratic:
             raise SimulationError(

@@ -113,7 +113,7 @@ class ErrorControlled(Integrator):
                 "terms of 't', use hold='zero-order', or take a method with a fixed step."
             )
         t, next_h = state.own["t"], state.own["next_h"]
-        t_end, tolerance = plant.told("t_end"), plant.told("tolerance")
+        t_end, tolerance = plant.given_symbol("t_end"), plant.given_symbol("tolerance")
         h = plant.set_size(np.maximum(np.minimum(next_h, t_end - t), 0.0))  # not beyond the end
         attempt = self.attempt(plant, state, h)
         error = self._error(plant, state, attempt, tolerance)

@@ -67,7 +67,7 @@ class RKMK8(MuntheKaas):
 def stage_rates(plant: Plant, state: PlantState, h: Array, tableau: Tableau, exact: bool | None = None) -> list[Rates]:
     """Rates ``k_i`` of theta, v and the rest at every stage; theta_i = h sum(a_ij k_j), and zero at the first stage.
 
-    ``exact`` is whether T^-1 is not cut; None: where the order of the method asks for it.
+    ``exact`` is whether T^-1 is not cut; None: where the order of the method requires it.
     """
     whole = tableau.order > 4 if exact is None else exact
     k = [plant.at(state, tableau.c[0]).rates]

@@ -37,6 +37,6 @@ class RKMK45(ErrorControlled):
         k = stage_rates(plant, state, h, DORMAND_PRINCE5)
         step = plant.displacement(h, DORMAND_PRINCE5.b, k)
         end = plant.retract(state, step)
-        plant.cut()  # what judges the stages is a function of its own
+        plant.cut()  # the error estimate is a separate function
         error, middle = plant.combine(ERROR_WEIGHTS, k) * h, plant.combine(MIDDLE, k) * h
         return TrialStep(end, step, error, (k[0] * h, k[6] * h, middle))

@@ -35,7 +35,7 @@ class Variational(Integrator):
 
     Parameters
     ----------
-    iterations : of the fixed-point iteration in each step. The record ``residual`` tells the last relative change.
+    iterations : of the fixed-point iteration in each step. The record ``residual`` has the last relative change.
 
     Examples
     --------
