@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
-
 import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop import control, vector
+from heavytop import control
 from heavytop.control import (
     Actuated,
     ClosedLoop,
@@ -33,7 +30,6 @@ from heavytop.control import (
 from heavytop.copters import quadcopter
 from heavytop.errors import ControlError, UnknownNameError
 from heavytop.simulate import simulate
-from heavytop.simulate.dynamics import as_dynamics
 
 HOVER = np.full(4, 0.9 * 9.81 / 4)
 
@@ -94,27 +90,6 @@ def test_integral_action_takes_the_period_of_the_simulation(lab, integral_law) -
         simulate(model, start, 0.2, 1e-2, control=fixed, hold="continuous")
     with pytest.raises(ControlError, match="the sample time must be positive"):
         integral_law.with_reference(target, sample_time=0.0)
-
-
-def test_repeated_simulations_share_their_native_code(lab, integral_law) -> None:
-    model = quadcopter().model
-    start, target = (model.neutral(), np.zeros(6)), lab.configuration((0.0, 0.0, 1.0))
-    moving = Reference.from_function(lab.vehicle("quadcopter").model, lambda t: vector(0 * t, 0 * t, t, *target[3:]))
-    for reference in (target, target.copy(), list(target), moving, moving):
-        simulate(model, start, 0.03, 0.01, control=integral_law, reference=reference, balance=False)
-    assert len(as_dynamics(model).steppers) == 2
-    tracking = integral_law.with_reference(moving)
-    assert integral_law.with_reference(moving) is tracking
-    assert integral_law.with_reference(moving, sample_time=0.01) is not tracking
-    assert integral_law.with_reference(target) is not tracking
-    # nothing is kept that nobody uses
-    last = weakref.ref(integral_law.with_reference(lab.configuration((7.0, 7.0, 7.0))))
-    assert last() is None
-    # a model goes with its native code
-    gone = weakref.ref(model)
-    del model
-    gc.collect()
-    assert gone() is None
 
 
 def test_wrappers_hand_the_period_on(lab, integral_law) -> None:

@@ -228,7 +228,7 @@ OUTCOMES = (
     "jumped",
     "ended",
     "ill_posed",
-    "refused",
+    "controller_failed",
 )
 """Codes of the variable ``outcome``: ways a run ends, and ``failed`` where no run came about. They stand in stores: new ones go to the end."""
 FAILED = OUTCOMES.index("failed")

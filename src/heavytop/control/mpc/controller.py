@@ -203,7 +203,7 @@ class Predictive(BaseController):
         return _remade, (self._settings, {name: vars(self)[name] for name in MEMORY})
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in MEMORY:  # the expected motion moves on from sample to sample
+        if name in (*MEMORY, "_program"):  # the expected motion moves on from sample to sample
             vars(self)[name] = value
         else:
             super().__setattr__(name, value)
