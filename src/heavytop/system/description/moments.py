@@ -20,6 +20,7 @@ from heavytop._arrays import Array, Floats, as_array, block, constant, is_symbol
 from heavytop._format import brief
 from heavytop._repr_html import Overview, Shown, matrix_latex
 from heavytop.errors import ModelError, ShapeError, wrong_shape
+from heavytop.functions import Value
 from heavytop.geometry import polar, se3, so3
 from heavytop.system.description.shapes import Shape
 
@@ -28,7 +29,7 @@ RELATIVE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Moments(Shown):
+class Moments(Value, Shown):
     """Total, centre and moment about the centre of a weighted particle distribution.
 
     Parameters
