@@ -8,9 +8,8 @@ import pytest
 import heavytop as ht
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
-from heavytop.system.dynamics.base_parameters import regrouped
-from heavytop.system.dynamics.scalar import scalars
-from heavytop.system.kinematics.internal_frames import constant_stages, internal_tree, zxz
+from heavytop.system.dynamics.solve import scalars
+from heavytop.system.kinematics.internal_frames import constant_stages, internal_tree, regrouped, zxz
 from heavytop.system.kinematics.spatial_transforms import Slide, Turn, Whole, to_parent, wrench_to_parent
 
 

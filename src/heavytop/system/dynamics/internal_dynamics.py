@@ -23,10 +23,16 @@ from heavytop.geometry import se3
 from heavytop.system.description.names import WORLD
 from heavytop.system.dynamics.applied_forces import Actions
 from heavytop.system.dynamics.articulated import collect_actions
-from heavytop.system.dynamics.base_parameters import BodyMoments, regrouped
 from heavytop.system.dynamics.equation_terms import EquationTerms
-from heavytop.system.dynamics.scalar import from_scalars, scalars
-from heavytop.system.kinematics.internal_frames import Axis, Carrier, constant_stages, internal_tree
+from heavytop.system.dynamics.solve import from_scalars, scalars
+from heavytop.system.kinematics.internal_frames import (
+    Axis,
+    BodyMoments,
+    Carrier,
+    constant_stages,
+    internal_tree,
+    regrouped,
+)
 from heavytop.system.kinematics.spatial_transforms import (
     Blocks,
     FrameStage,

@@ -24,11 +24,10 @@ import numpy as np
 
 from heavytop._arrays import Array, depends_on, is_symbolic, split
 from heavytop.system.description.names import WORLD
-from heavytop.system.dynamics.base_parameters import BodyMoments, regrouped
 from heavytop.system.dynamics.equation_terms import EquationTerms
 from heavytop.system.dynamics.internal_dynamics import CarriedBody, Variable
-from heavytop.system.dynamics.scalar import from_scalars, scalars
-from heavytop.system.kinematics.internal_frames import internal_tree
+from heavytop.system.dynamics.solve import from_scalars, scalars
+from heavytop.system.kinematics.internal_frames import BodyMoments, internal_tree, regrouped
 from heavytop.system.kinematics.spatial_transforms import Vector, cross, mirrored, plus, scaled, times, wrench_to_parent
 
 Screw = tuple[Vector, Vector]

@@ -31,7 +31,7 @@ class JointSpring(Brief, JointElement):
     joint: str
     stiffness: Array
     rest: Array = 0.0
-    displacement: Displacement | None = field(default=None, repr=False)
+    displacement: Any = field(default=None, repr=False)
 
     def not_negative(self) -> Mapping[str, Any]:
         return {"stiffness": self.stiffness}
@@ -43,19 +43,13 @@ class JointSpring(Brief, JointElement):
         )
 
     def energy(self, q: Array, /) -> Array:
-        delta = self._displacement.of(q)
+        delta = self.displacement.of(q)
         return 0.5 * np.vecdot(delta, self.stiffness * delta)
 
     def energy_gradient(self, q: Array, /) -> Array:
         """T(delta)^T K delta."""
-        delta = self._displacement.of(q)
-        return self._displacement.pulled_back(delta, self.stiffness * delta)
+        delta = self.displacement.of(q)
+        return self.displacement.pulled_back(delta, self.stiffness * delta)
 
     def joint_constants(self) -> Mapping[str, Array]:
         return {"stiffness": self.stiffness, "rest": self.rest}
-
-    @property
-    def _displacement(self) -> Displacement:
-        if self.displacement is None:
-            raise ValueError("the element acts nowhere yet")
-        return self.displacement

@@ -39,7 +39,7 @@ class JointStop(Brief, JointElement):
     stiffness: Array
     viscosity: Array = 0.0
     smoothing: Array = 1e-3
-    displacement: Displacement | None = field(default=None, repr=False)
+    displacement: Any = field(default=None, repr=False)
 
     def not_negative(self) -> Mapping[str, Any]:
         span = as_array(self.upper) - as_array(self.lower)
@@ -63,7 +63,7 @@ class JointStop(Brief, JointElement):
 
     def _depths(self, q: Array) -> tuple[Array, Array, Array]:
         """The displacement and its depths beyond the lower and the upper end (n,)."""
-        delta = self._displacement.of(q)
+        delta = self.displacement.of(q)
         return delta, np.maximum(self.lower - delta, 0.0), np.maximum(delta - self.upper, 0.0)
 
     def energy(self, q: Array, /) -> Array:
@@ -77,7 +77,7 @@ class JointStop(Brief, JointElement):
 
     def energy_gradient(self, q: Array, /) -> Array:
         delta, low, high = self._depths(q)
-        return self._displacement.pulled_back(delta, self.stiffness * (self._ramp(high) - self._ramp(low)))
+        return self.displacement.pulled_back(delta, self.stiffness * (self._ramp(high) - self._ramp(low)))
 
     def _ramp(self, depth: Array) -> Array:
         soft = np.minimum(depth, self.smoothing)
@@ -85,19 +85,13 @@ class JointStop(Brief, JointElement):
 
     def dissipation(self, q: Array, v: Array, /) -> Array:
         delta, low, high = self._depths(q)
-        rate = self._displacement.rate(delta, v)
+        rate = self.displacement.rate(delta, v)
         return 0.5 * np.vecdot(self.viscosity * (self._contact(low) + self._contact(high)), rate * rate)
 
     def _contact(self, depth: Array) -> Array:
         """From 0 to 1 over the smoothing, with continuous slope."""
         share = np.minimum(depth, self.smoothing) / self.smoothing
         return share**2 * (3.0 - 2.0 * share)
-
-    @property
-    def _displacement(self) -> Displacement:
-        if self.displacement is None:
-            raise ValueError("the element acts nowhere yet")
-        return self.displacement
 
 
 def _limited(ends: Array) -> Array:

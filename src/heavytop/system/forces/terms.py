@@ -167,29 +167,25 @@ class ElementTerms:
             raise ModelError(f"{what} must return numbers, got None. Does it lack a return?")
         return value
 
-    def _scalar(self, piece: str, *arguments: Array) -> Array:
+    def _shaped(
+        self, piece: str, arguments: tuple[Array, ...], shapes: tuple[tuple[int, ...], ...], noun: str
+    ) -> Array:
         value = self._call(piece, *arguments)
-        if shape(value) not in ((), (1,)):
-            raise ModelError(
-                f"{self.element.name_of(piece)} must return one number (an energy or power), got an array of shape {shape(value)}."
-            )
+        if shape(value) not in shapes:
+            raise ModelError(f"{self.element.name_of(piece)} must return {noun}, got an array of shape {shape(value)}.")
+        return value
+
+    def _scalar(self, piece: str, *arguments: Array) -> Array:
+        value = self._shaped(piece, arguments, ((), (1,)), "one number (an energy or power)")
         return np.reshape(value, ()) if shape(value) else value
 
     def _vector(self, piece: str, *arguments: Array) -> Array:
-        value = self._call(piece, *arguments)
-        if shape(value) != (self.port.size,):
-            raise ModelError(
-                f"{self.element.name_of(piece)} must return {self.port.size} {self.port.forces}, got an array of shape {shape(value)}."
-            )
-        return value
+        n = self.port.size
+        return self._shaped(piece, arguments, ((n,),), f"{n} {self.port.forces}")
 
     def _matrix(self, piece: str, *arguments: Array) -> Array:
-        value = self._call(piece, *arguments)
-        if shape(value) != (self.port.size,) * 2:
-            raise ModelError(
-                f"{self.element.name_of(piece)} must return a matrix of shape {(self.port.size,) * 2}, got {shape(value)}."
-            )
-        return value
+        n = self.port.size
+        return self._shaped(piece, arguments, ((n, n),), f"a matrix of shape {(n, n)}")
 
     def checked_pieces(self) -> list[tuple[str, Array]]:
         """All expressions of the element, by the method that defines them."""
