@@ -32,14 +32,15 @@ def texts(program: Program, lanes: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("lanes", [pytest.param(1, marks=pytest.mark.thorough), 8])
 def test_links_that_are_alike_share_their_code(lanes: int, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    model = chain(40).derive()
+    n = 24
+    model = chain(n).derive()
     traced = model.traced("acceleration")
     monkeypatch.setattr(repeats, "ROLL_ABOVE", 1000)
     different, parts = texts(Program.from_traced(traced), lanes)
     assert 2 * different <= parts
     rolled = Kernel(traced, lanes, cache=Cache(tmp_path))
     rng = np.random.default_rng(0)
-    q, v, u, p = model.random(0, (11,)), rng.standard_normal((11, 40)), np.ones(model.nu), model.parameter_vector()
+    q, v, u, p = model.random(0, (11,)), rng.standard_normal((11, n)), np.ones(model.nu), model.parameter_vector()
     q[3, 5] = 1e12  # an angle that is brought into range first
     plain = traced.interpret(*(np.broadcast_to(x, (11, len(x.T))) for x in (q, v, u, p)))[0]
     ours, theirs = rolled(q, v, u, p)[0], plain

@@ -201,7 +201,7 @@ SAFE_BINARY = [np.add, np.subtract, np.multiply, np.fmin, np.fmax, np.arctan2, l
 @seed(20)
 @settings(max_examples=15, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 14), st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=60),
+    st.lists(st.tuples(st.integers(0, 14), st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=40),
     st.integers(1, 9),
 )
 def test_random_graphs(steps, chunk):

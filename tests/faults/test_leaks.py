@@ -1,4 +1,4 @@
-"""Native code and all that made it go away with the object that owns it."""
+"""Native code and everything that made it are released with the object that owns it."""
 
 import gc
 import sys
@@ -10,6 +10,7 @@ from processes import finish
 
 import heavytop as ht
 from heavytop.compile import jit
+from heavytop.functions import store
 
 GROWTH = """
 import gc, os
@@ -36,14 +37,14 @@ print((resident() - before) / 50)
 @pytest.mark.thorough
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
 def test_compiling_does_not_collect_memory(tmp_path) -> None:
-    """80 kB stayed with every function that was compiled: the passes of LLVM."""
+    """LLVM's pass managers leaked 80 kB with every compiled function."""
     done = finish(GROWTH, HEAVYTOP_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 0, done.stderr[-1500:]
     assert float(done.stdout) < 15e3
 
 
 def test_code_goes_with_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No engine of LLVM outlives the last model, run or kernel that uses it."""
+    """No engine of LLVM outlives the last model, run or kernel that uses it, but for the store of functions."""
     alive: list[weakref.ref] = []
     load = jit.Library.__init__
 
@@ -60,6 +61,7 @@ def test_code_goes_with_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run.energy.shape == (11,)
     assert len(alive) >= 3
     del system, model, run
+    store.clear()
     gc.collect()
     assert sum(ref() is not None for ref in alive) == 0
 
