@@ -317,7 +317,7 @@ def rotary_pendulum():
     }
     L = lagrangian(p.kinetic_energy, p.potential_energy)
     motion = p.derive()
-    b, _, drift, force, _ = motion._parts(q, v)
+    b, _, drift, force, _ = motion.terms(q, v)
     results = {
         "moving frame (51)": motion.acceleration(q, v),
         "Euler-Lagrange (2.31)": euler_lagrange.acceleration(c, L, **loads)(q, v),
@@ -386,7 +386,7 @@ def chaplygin_sleigh():
         "moving frame (51)": motion.acceleration(q, v),
         "Gibbs-Appell (3.30)": gibbs_appell.acceleration(quasi, acceleration_energy, spring)(q, v),
     }
-    b, _, drift, force, _ = motion._parts(q, v)
+    b, _, drift, force, _ = motion.terms(q, v)
     results["d'Alembert (3.23)"] = lagrange_dalembert.acceleration(b, p.mass(), drift, force)
 
     # all four velocities (u, side slip, turn, rotor) in the Lagrangian, the slip released afterwards

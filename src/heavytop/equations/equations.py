@@ -80,8 +80,8 @@ class Equations(Portable):
     @cached_property
     def shapes(self) -> dict[str, tuple[int, int]]:
         """Shape of each quantity."""
-        shapes = {name: (*value.shape, 1)[:2] for name, value in self._values.items()}
-        return {**shapes, "B": (self.model.nv, self.model.nu), "Phi": (shapes["Phi"][0], self.model.nv)}
+        shapes = {name: (value.shape[0], (*value.shape, 1)[1]) for name, value in self._values.items()}
+        return shapes | {"B": (self.model.nv, self.model.nu), "Phi": (shapes["Phi"][0], self.model.nv)}
 
     @cached_property
     def _values(self) -> dict[str, Any]:

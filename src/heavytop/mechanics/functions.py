@@ -16,7 +16,7 @@ import numpy as np
 from heavytop._arrays import Array, as_array, directional, is_symbolic, jacobian, to_sx, transpose
 from heavytop.compile.trace import Traced, trace
 from heavytop.coordinates import Coordinates
-from heavytop.errors import ConfigurationError, ModelError
+from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 
 Function = Callable[..., Array]
 """A function in NumPy notation, with or without the time as its last argument."""
@@ -170,6 +170,14 @@ def along(value: Array, variables: Array, direction: Array) -> Array:
     """The derivative of an array along ``direction``; zero for numbers."""
     value = as_array(value)
     return directional(value, variables, direction) if is_symbolic(value) else np.zeros(value.shape)
+
+
+def weighted_points(weights: Array, points: Array, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (n,) and points (n, 3) as arrays; ``what`` the points are, for errors."""
+    w, h = np.asarray(weights, dtype=float), np.asarray(points, dtype=float)
+    if h.shape != (len(w), 3):
+        raise wrong_shape(what, (len(w), 3), h.shape)
+    return w, h
 
 
 def vector_of(value: Any, size: int, what: str) -> Array:

@@ -243,17 +243,18 @@ class MovingFrame(Value):
             friction = vector_of(extra(q, v, t), k, "the nonideal constraint force")
             return b, full, drift, total, friction
 
-        self._parts = Evaluator(parts, inputs, "moving_frame")
+        self.terms = Evaluator(parts, inputs, "moving_frame")
+        """``(B, X', B' v, Q, w)`` at (q, v, t): the arguments of :func:`five_steps`, with the nonideal force ``w``."""
         self._rate = Evaluator(lambda q, v, t: np.matvec(as_array(kinematics(q)), v), inputs, "rate")
         self._ideal = work is None
 
     def matrix(self, q: Array) -> Array:
         """``B(q)`` (..., k, nv)."""
-        return self._parts(q, np.zeros(self._parts.inputs["v"][0]))[0]
+        return self.terms(q, np.zeros(self.terms.inputs["v"][0]))[0]
 
     def full_velocity(self, q: Array, v: Array) -> Array:
         """``X' = B v`` (..., k)."""
-        return self._parts(q, v)[1]
+        return self.terms(q, v)[1]
 
     def rate(self, q: Array, v: Array) -> Array:
         """``q' = A(q) v`` (..., nq): the reconstruction of the configuration."""
@@ -261,7 +262,7 @@ class MovingFrame(Value):
 
     def __call__(self, q: Array, v: Array, t: Array = 0.0) -> FrameMotion:
         """Accelerations and constraint forces."""
-        b, _, drift, force, work = self._parts(q, v, t)
+        b, _, drift, force, work = self.terms(q, v, t)
         return five_steps(self.mass, force, b, drift, None if self._ideal else work)
 
     def acceleration(self, q: Array, v: Array, t: Array = 0.0) -> Array:
@@ -270,7 +271,7 @@ class MovingFrame(Value):
 
     def state_rate(self, z: Array, t: float = 0.0) -> Array:
         """``(q', v')`` of a state ``z = (q, v)``, for an integrator of ordinary differential equations."""
-        nq, nv = self._parts.inputs["q"][0], self._parts.inputs["v"][0]
+        nq, nv = self.terms.inputs["q"][0], self.terms.inputs["v"][0]
         z = as_array(z)
         q, v = part(z, 0, nq), part(z, nq, nq + nv)
         return concatenate(self.rate(q, v), self.acceleration(q, v, t))

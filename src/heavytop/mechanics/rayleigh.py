@@ -14,7 +14,7 @@ from heavytop._arrays import Array, concatenate, transpose
 from heavytop.coordinates import Coordinates
 from heavytop.errors import wrong_shape
 from heavytop.geometry import se3, so3
-from heavytop.mechanics.functions import Evaluator, Function, gradient, scalar_function, shapes
+from heavytop.mechanics.functions import Evaluator, Function, gradient, scalar_function, shapes, weighted_points
 
 
 def dissipation_force(coordinates: Coordinates, dissipation: Function) -> Evaluator:
@@ -53,9 +53,7 @@ def body_damping(coefficients: Array, points: Array) -> BodyDamping:
     >>> float(body_damping([1.0, 3.0], [[0, 0, 0], [1, 0, 0]]).center[0])
     0.75
     """
-    d, h = np.asarray(coefficients, dtype=float), np.asarray(points, dtype=float)
-    if h.shape != (len(d), 3):
-        raise wrong_shape("points of a damping", (len(d), 3), h.shape)
+    d, h = weighted_points(coefficients, points, "points of a damping")
     total = d.sum()
     center = d @ h / total if total else np.zeros(3)
     wedges = so3.wed(h)

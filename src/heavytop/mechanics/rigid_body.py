@@ -16,7 +16,7 @@ from heavytop.coordinates import Pose
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import polar, se3, so3, wrenches
 from heavytop.geometry.so3 import trace
-from heavytop.mechanics.functions import solve
+from heavytop.mechanics.functions import solve, weighted_points
 
 inertia_force = wrenches.inertia_wrench
 acceleration_energy_from_moments = wrenches.acceleration_energy
@@ -34,9 +34,7 @@ def moments(weights: Array, points: Array) -> np.ndarray:
     array([[18.,  6.],
            [ 6.,  2.]])
     """
-    w, h = np.asarray(weights, dtype=float), np.asarray(points, dtype=float)
-    if h.shape != (len(w), 3):
-        raise wrong_shape("points of a particle distribution", (len(w), 3), h.shape)
+    w, h = weighted_points(weights, points, "points of a particle distribution")
     homogeneous = np.concatenate([h, np.ones((len(w), 1))], axis=1)
     return homogeneous.T @ (w[:, None] * homogeneous)
 
@@ -239,10 +237,8 @@ class StiffnessForm(NamedTuple):
 
 def springs(stiffness: Array, points: Array, anchors: Array) -> Springs:
     """Springs with stiffness (n,) from body points (n, 3) to anchors (n, 3) in the world (eq. 3.66). Numbers only."""
-    k, h, p = (np.asarray(x, dtype=float) for x in (stiffness, points, anchors))
-    for name, x in (("points of springs", h), ("anchors of springs", p)):
-        if x.shape != (len(k), 3):
-            raise wrong_shape(name, (len(k), 3), x.shape)
+    k, h = weighted_points(stiffness, points, "points of springs")
+    _, p = weighted_points(stiffness, anchors, "anchors of springs")
     total = float(k.sum())
     if not np.all(np.isfinite(k)) or abs(total) <= 1e-12 * float(np.abs(k).sum()):
         raise ModelError(

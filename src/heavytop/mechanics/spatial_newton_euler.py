@@ -15,10 +15,10 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, block, concatenate, entry, from_columns, scale, split, transpose
 from heavytop.coordinates import Coordinates
-from heavytop.errors import ModelError, wrong_shape
+from heavytop.errors import ModelError
 from heavytop.functions import Value
 from heavytop.geometry import se3, so3, spatial
-from heavytop.mechanics.functions import Evaluator, along, solve
+from heavytop.mechanics.functions import Evaluator, along, solve, weighted_points
 
 
 def rotational_inertia(masses: Array, points: Array) -> np.ndarray:
@@ -27,9 +27,7 @@ def rotational_inertia(masses: Array, points: Array) -> np.ndarray:
     >>> rotational_inertia([2.0], [[0.0, 0.0, 3.0]]).diagonal()
     array([18., 18.,  0.])
     """
-    m, r = np.asarray(masses, dtype=float), np.asarray(points, dtype=float)
-    if r.shape != (len(m), 3):
-        raise wrong_shape("points of particles", (len(m), 3), r.shape)
+    m, r = weighted_points(masses, points, "points of particles")
     wedges = so3.wed(r)
     return np.sum(m[:, None, None] * (wedges @ transpose(wedges)), axis=0)
 

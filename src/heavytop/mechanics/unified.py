@@ -14,9 +14,8 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, block, from_columns, part, scale, transpose, vector
 from heavytop.coordinates import UnifiedPose
-from heavytop.errors import wrong_shape
 from heavytop.geometry import se3, so3
-from heavytop.mechanics.functions import solve
+from heavytop.mechanics.functions import solve, weighted_points
 
 
 def basis_rate(unified: UnifiedPose, w: Array) -> Array:
@@ -56,10 +55,7 @@ def gibbs_function(unified: UnifiedPose, masses: Array, points: Array, w: Array,
 
 
 def _particles(masses: Array, points: Array) -> list[tuple[float, np.ndarray]]:
-    m, y = np.asarray(masses, dtype=float), np.asarray(points, dtype=float)
-    if y.shape != (len(m), 3):
-        raise wrong_shape("points of particles", (len(m), 3), y.shape)
-    return list(zip(m, y, strict=True))
+    return list(zip(*weighted_points(masses, points, "points of particles"), strict=True))
 
 
 def mass_matrix(unified: UnifiedPose, masses: Array, points: Array) -> np.ndarray:
