@@ -1,4 +1,4 @@
-"""Observers, prediction, identification, governor: against truths that are known beforehand."""
+"""Observers, prediction, identification, governor: compared with known truths."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def craft() -> Any:
 
 
 def law(vehicle: Any) -> Any:
-    """Without limits: small, so that it compiles in no time."""
+    """Without limits: small, so that it compiles fast."""
     return control.energy_law(vehicle.model, vehicle.prototype)
 
 
@@ -85,7 +85,7 @@ def test_an_accelerometer_feels_thrust_and_not_gravity() -> None:
 
 
 @pytest.mark.slow
-def test_sensors_are_late_noisy_and_biased_as_told() -> None:
+def test_sensors_are_late_noisy_and_biased_as_described() -> None:
     vehicle = craft()
     plant, model = RotorPlant(vehicle), vehicle.model
     probe = watch(
@@ -127,7 +127,7 @@ def test_sensors_are_late_noisy_and_biased_as_told() -> None:
     ids=["velocity", "accelerometer"],
 )
 def test_a_constant_force_is_found_and_answered(sensors: Sensors) -> None:
-    """Wind of 3 m/s with the drag 0.2 N s/m on 0.9 kg: 0.667 m/s^2, and the vehicle returns although nobody integrates."""
+    """Wind of 3 m/s with the drag 0.2 N s/m on 0.9 kg: 0.667 m/s^2, and the vehicle returns without integral action."""
     vehicle = quadcopter()
     windy = vehicle.describe()
     control.add_wind(windy, "hull", 0.2)
@@ -334,7 +334,7 @@ def test_all_of_it_flies_natively_with_everything_wrong() -> None:
     assert np.linalg.norm(run.q[-1, :3]) < 0.02
 
 
-def test_what_is_missing_is_said() -> None:
+def test_missing_signals_raise() -> None:
     vehicle = quadcopter()
     model = vehicle.model
     with pytest.raises(ControlError, match="needs levels"):

@@ -1,4 +1,4 @@
-"""Airframes from TOML: numbers of the published vehicles, and messages with the line of the mistake."""
+"""Airframes from TOML: numbers of the published vehicles, and errors with the line of the mistake."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_file_describes_a_vehicle(tmp_path: Path) -> None:
         (
             "speed = [0.0, 1400.0]",
             "speed = [0.0, 140.0]",
-            r"x.toml, line 11: the rotors push with 0.392 N at most, and '\w+' weighs 4.91 N: it cannot fly.*not revolutions",
+            r"x.toml, line 11: .* 0.392 N .* 4.91 N: it cannot fly",
         ),
         ("speed = [0.0, 1400.0]", "speed = [1400.0, 0.0]", r"x.toml, line 11: 'speed' must be \[least, largest\]"),
         (
@@ -104,7 +104,7 @@ def test_missing_vehicles_are_named() -> None:
 
 @pytest.mark.parametrize("line", ["", "time_constant = 0.0", "time_constant = 1e-5"])
 def test_motors_without_a_lag_fly_with_rotors(line: str) -> None:
-    """What is not measured is typical; motors that are faster than the steps do not make them diverge."""
+    """Missing data are typical ones; motors faster than the steps do not diverge."""
     craft = read_airframe(GOOD.replace("speed = [0.0, 1400.0]", f"speed = [0.0, 1400.0]\n{line}"))
     assert craft.propulsion is not None
     assert craft.propulsion.lag == pytest.approx(0.001 if line else TYPICAL_LAG)

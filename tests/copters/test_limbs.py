@@ -45,7 +45,7 @@ def test_description_of_a_vehicle_with_an_arm() -> None:
 
 
 def test_inertia_of_a_rod() -> None:
-    """Beside the integral over the particles of the rod, up to its thickness."""
+    """Equal to the integral over the particles of the rod, up to its thickness."""
     tip = np.array([0.1, -0.2, 0.3])
     s = np.linspace(0.0, 1.0, 20_001)[:, None] * tip
     off = s - s.mean(axis=0)
@@ -150,16 +150,14 @@ def test_limbs_in_toml(tmp_path) -> None:
     with pytest.raises(FileFormatError, match=r"line 13: 'force' must be a positive number"):
         load(path)
     path.write_text(TOML.replace('parent = "boom"', 'parent = "bom"') + ROTORS, encoding="utf-8")
-    with pytest.raises(
-        FileFormatError, match=r"line 20: the parent 'bom' of the limb 'slide' must be one of hull, boom"
-    ):
+    with pytest.raises(FileFormatError, match=r"line 20: .*'bom' .*'slide' .*hull, boom"):
         load(path)
     path.write_text(TOML.replace('name = "slide"', 'name = "boom"') + ROTORS, encoding="utf-8")
     with pytest.raises(FileFormatError, match=r"line 17: two bodies have the name 'boom'"):
         load(path)
 
 
-def test_mistakes_are_named() -> None:
+def test_mistakes_raise() -> None:
     with pytest.raises(ModelError, match="one coordinate"):
         Limb("arm", 0.1, joint=ht.Spherical())
     for wrong, what in (
@@ -177,7 +175,7 @@ def test_mistakes_are_named() -> None:
     for law in ("energy", "robust"):
         with pytest.raises(ControlError, match="has limbs"):
             fly(y6(), "hover", law, rotors=law == "energy")
-    with pytest.raises(SweepError, match="has limbs"):  # sweeps flew it with limp limbs
+    with pytest.raises(SweepError, match="has limbs"):
         ht.sweep(y6(), {"tilt": [0.1, 0.2]}, until=0.02, rotors=True)
 
 

@@ -230,7 +230,7 @@ def test_it_goes_on_in_its_own_thread() -> None:
     flight.start()
     try:
         wait_for(lambda: flight.snapshot.time > 0.1)
-        # many threads command at once
+        # commands of many threads
         threads = [
             threading.Thread(target=lambda k=k: [flight.push((0.01 * k, 0, 0)) for _ in range(20)]) for k in range(4)
         ]
@@ -268,8 +268,19 @@ def test_gains_place_the_poles() -> None:
         assert np.min(np.abs(poles - pole)) < 1e-4, (w, zeta)
 
 
-@pytest.mark.parametrize("kind", LAWS)
-@pytest.mark.parametrize("name", ["quadcopter", "hexacopter", "quadcopter-with-load"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("quadcopter", "particle"),
+        ("hexacopter", "body"),
+        ("quadcopter-with-load", "energy"),
+        *(
+            pytest.param(name, kind, marks=pytest.mark.thorough)
+            for name in ("quadcopter", "hexacopter", "quadcopter-with-load")
+            for kind in LAWS
+        ),
+    ],
+)
 def test_a_law_with_gains_as_parameters_is_the_law_of_the_prototype(name: str, kind: str) -> None:
     vehicle = load(name)
     prototype = recipe_of(vehicle).prototype({"position frequency": 1.4, "height frequency": 2.2})
@@ -318,7 +329,15 @@ def test_impossible_gains_leave_a_note(flight: LiveFlight) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["hexacopter", "tricopter", "bicopter", "quadcopter-with-load", "tricopter-with-load", "crazyflie"]
+    "name",
+    [
+        "hexacopter",
+        "tricopter-with-load",
+        *(
+            pytest.param(name, marks=pytest.mark.thorough)
+            for name in ("tricopter", "bicopter", "quadcopter-with-load", "crazyflie")
+        ),
+    ],
 )
 def test_every_vehicle_recovers_from_a_push_and_a_step(name: str) -> None:
     flight = LiveFlight(name, background=False)

@@ -1,4 +1,4 @@
-"""Maneuvers: exactly feasible, within limits where they say so, smooth, and refused where they cannot be flown."""
+"""Maneuvers: exactly feasible, within limits, smooth, and rejected for vehicles that cannot fly them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_time_that_starts_and_stops_smoothly() -> None:
     assert rate[0] == pytest.approx(0, abs=1e-6)
     assert rate.max() == pytest.approx(1.0, abs=1e-6)
     assert rate.min() > -1e-9
-    with pytest.raises(ControlError, match="a smooth start and stop"):
+    with pytest.raises(ControlError, match="above 3 s"):
         eased(2.0, 1.5)
 
 
@@ -120,33 +120,23 @@ def test_time_that_starts_and_stops_smoothly() -> None:
     ("maneuver", "given", "said"),
     [
         ("waypoints", {"speed": 0}, "speed of waypoints must be a positive number, got 0."),
-        ("waypoints", {"speed": -1.0}, "speed of waypoints must be a positive number, got -1.0."),
-        (
-            "waypoints",
-            {"points": [(0, 0), (1, 1)]},
-            "points of waypoints must have shape (m + 1, 3), got (2, 2). Give two",
-        ),
-        ("waypoints", {"points": [(0, 0, 0)]}, "points of waypoints must have shape (m + 1, 3), got (1, 3)."),
+        ("waypoints", {"points": [(0, 0), (1, 1)]}, "points of waypoints must have shape (m + 1, 3), got (2, 2)."),
         ("waypoints", {"points": [(0, 0, 0), (1, 0, np.nan)]}, "points of waypoints must be finite"),
-        ("eight", {"rate": 0}, "rate of eight must be a positive number, got 0."),
         ("eight", {"length": np.inf}, "length of eight must be a finite number, got inf."),
         ("circle", {"laps": -1}, "laps of circle must be a positive number, got -1."),
         ("helix", {"climb": np.nan}, "climb of helix must be a finite number, got nan."),
-        ("hover", {"at": (1, 2)}, "at of hover must have shape (3,), got (2,). Give x, y and z in m."),
-        ("hover", {"duration": 0}, "duration of hover must be a positive number, got 0."),
+        ("hover", {"at": (1, 2)}, "at of hover must have shape (3,), got (2,)."),
         ("step", {"to": (1, 2, np.nan)}, "to of step must be finite"),
-        ("recovery", {"angle": np.nan}, "angle of recovery must be a finite number, got nan."),
-        ("looping", {"radius": 0}, "radius of looping must be a positive number, got 0."),
         ("looping", {"rest": -1.0}, "rest of looping must be a non-negative number, got -1.0."),
         ("flip", {"turn": 0}, "turn of flip must be a positive number, got 0."),
     ],
 )
-def test_numbers_that_no_maneuver_has_are_refused_by_name(maneuver: str, given: dict, said: str) -> None:
+def test_invalid_numbers_raise_by_name(maneuver: str, given: dict, said: str) -> None:
     with pytest.raises((ControlError, ShapeError), match=re.escape(said)):
         getattr(maneuvers, maneuver)(vehicle("quadcopter"), **given)
 
 
-def test_what_cannot_be_flown_is_said() -> None:
+def test_impossible_maneuvers_raise() -> None:
     with pytest.raises(UnknownNameError, match="unknown maneuver 'loping'. Did you mean 'looping'"):
         make("loping", vehicle("quadcopter"))
     with pytest.raises(ControlError, match="cannot fly 'hover-roll'. It can fly: hover, step"):

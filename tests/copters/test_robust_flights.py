@@ -1,4 +1,4 @@
-"""One controller under all conditions, margins against what flights show, dead rotors, sensors in files, RotorPy's law beside its own."""
+"""The robust controller under all conditions, margins compared with flights, dead rotors, sensors in files, RotorPy's law."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_margins_are_where_the_loop_becomes_unstable() -> None:
 
 
 @pytest.mark.slow
-def test_the_delay_margin_is_what_flights_show() -> None:
+def test_flights_confirm_the_delay_margin() -> None:
     craft = quadcopter()
     model, law = craft.model, craft.law(limits=False)
     margin, step = law.margins().delay, 2e-3
@@ -111,7 +111,7 @@ def test_no_sound_rotor_is_given_up() -> None:
             assert found.share == 1.0, found
 
 
-def test_what_a_vehicle_can_still_do() -> None:
+def test_capabilities_with_dead_rotors() -> None:
     assert remaining(octocopter(), 0).controls == ("roll", "pitch", "yaw")
     assert "holds its position and spins" in str(remaining(quadcopter(), 2))
     assert not remaining(hexacopter(), 0, 1).holds_position
@@ -181,7 +181,7 @@ def test_sensors_of_a_file_are_there_in_every_flight(how: dict[str, Any]) -> Non
 
 @pytest.mark.thorough
 def test_a_bare_law_sees_late_what_the_file_says_is_late() -> None:
-    """The commands of a start beside the reference come from the state of 10 ms ago."""
+    """The commands follow from the state 10 ms ago."""
     names = ("position", "attitude", "velocity", "gyro")
     craft = small("[sensors]\n" + "".join(f"{name} = {{delay = 0.01}}\n" for name in names))
     q = craft.model.neutral() + np.eye(12)[2] * 0.1
@@ -193,7 +193,7 @@ def test_a_bare_law_sees_late_what_the_file_says_is_late() -> None:
         fly(craft, "hover", until=0.1, delay=5e-4)
 
 
-def test_sensors_that_cannot_be_simulated_are_told() -> None:
+def test_sensors_that_cannot_be_simulated_raise() -> None:
     arm = "[[limb]]\nname = 'arm'\nmass = 0.05\ntip = [0.0, 0.0, -0.1]\n"
     with pytest.raises(ControlError, match=r"'small' cannot be simulated: .* not a single free body"):
         fly(small(SENSING + arm), "hover", until=0.1)
@@ -207,7 +207,7 @@ def test_a_controller_with_sensors_is_not_sensed_twice() -> None:
 
 
 @pytest.mark.parametrize("make", [bicopter, tricopter])
-def test_the_robust_controller_refuses_tilting_rotors(make: Any) -> None:
+def test_the_robust_controller_rejects_tilting_rotors(make: Any) -> None:
     with pytest.raises(ControlError, match=r"tilting rotors: .*rotors=False"):
         fly(make(), "hover", law="robust", rotors=True)
     assert fly(make(), "hover", law="robust", until=0.5).outcome.ok
@@ -244,7 +244,7 @@ def test_the_robust_law_by_name() -> None:
 
 
 @pytest.mark.slow
-def test_the_composite_leaves_as_c(tmp_path: Path) -> None:
+def test_export_of_the_robust_controller_as_c(tmp_path: Path) -> None:
     craft = load("hummingbird")
     controller = robust_controller(craft, Sensors(), law=craft.law(limits=False))
     export_controller(controller, tmp_path, 0.005)
@@ -295,7 +295,7 @@ def test_agile_law_has_its_poles() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("radius", "frequency"), reality.OVERDEMANDS)
 def test_a_reference_that_no_input_can_follow(radius: float, frequency: float) -> None:
-    """The vehicle stays upright enough to come back: no tumbling, a bounded drop, at the set point some seconds after the demand ends."""
+    """The vehicle recovers: no tumbling, a bounded drop, at the set point some seconds after the demand ends."""
     run, off = reality.overdemand(radius, frequency)
     assert run.outcome.ok
     assert off.max() > 1.0  # it could not be followed

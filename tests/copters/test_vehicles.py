@@ -1,4 +1,4 @@
-"""Airframes, redundant rotors, loads: what the models and laws of the vehicles must do."""
+"""Models and laws of vehicles: airframes, redundant rotors, loads."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_redundant_law_keeps_the_limits_and_gives_up_thrust_before_torque() -> N
     np.testing.assert_allclose((wrench_matrix(vehicle.airframe.rotors) @ u)[3:], 0.0, atol=1e-6)
 
 
-def test_rotors_that_cannot_lift_are_refused() -> None:
+def test_impossible_rotors_raise() -> None:
     with pytest.raises(ModelError, match="cannot lift it"):
         multicopter([Rotor((1, 0, 0), axis="x"), Rotor((0, 1, 0), axis="y")], 1.0, (1, 1, 1))
     with pytest.raises(ModelError, match="perpendicular"):
@@ -96,7 +96,7 @@ def test_rotors_that_cannot_lift_are_refused() -> None:
         quadcopter().law("enrgy")
 
 
-def test_quadcopter_with_load_has_the_poles_that_were_asked_for() -> None:
+def test_quadcopter_with_load_has_the_requested_poles() -> None:
     poles = (-1.2, -1.4, -1.8 + 0.87j, -1.8 - 0.87j, -4.5 + 2.2j, -4.5 - 2.2j)
     found = hover(quadcopter_with_load(poles=poles).law(limits=False)).poles
     for pole in poles:

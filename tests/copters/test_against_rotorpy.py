@@ -1,4 +1,4 @@
-"""The stated figures of RotorPy are beaten: tracking with rotor lag and drag, wrong parameters, recovery, loops."""
+"""Comparison with the stated figures of RotorPy: tracking with rotor lag and drag, wrong parameters, recovery, loops."""
 
 from __future__ import annotations
 
