@@ -21,8 +21,8 @@ from heavytop.control import (
     particle_law,
     poles_of,
 )
+from heavytop.control.linear.linearised_loop import LinearisedLoop
 from heavytop.control.linear.prototype_design import _Base, _Problem
-from heavytop.control.linear.rest_loop import RestLoop
 from heavytop.errors import ControlError, ShapeError
 from heavytop.system import (
     Damping,
@@ -216,7 +216,7 @@ def test_poles_of_higher_multiplicity() -> None:
 @pytest.mark.parametrize("moves", [False, True])
 def test_derivatives_of_the_design(moves: bool) -> None:
     model = driven_car() if moves else ht.library.furuta().derive(native=False)
-    loop = RestLoop.at(model, None, [10.0, 0.0] if moves else None)
+    loop = LinearisedLoop.at(model, None, [10.0, 0.0] if moves else None)
     bodies, rng = tuple(model.description.inertias), np.random.default_rng(0)
     asked = np.array(AT_SPEED if moves else [-3, -4, -5 + 2j, -5 - 2j])
     problem = _Problem(loop, bodies, _Base.of(model, bodies, 4.0), {}, asked)

@@ -48,13 +48,13 @@ from heavytop.control.linear.analysis import region_of_attraction as region_of_a
 from heavytop.control.linear.closed_loop import ClosedLoop as ClosedLoop
 from heavytop.control.linear.equilibrium import Equilibrium as Equilibrium
 from heavytop.control.linear.equilibrium import equilibrium as equilibrium
+from heavytop.control.linear.linearised_loop import MissedPolesWarning as MissedPolesWarning
+from heavytop.control.linear.linearised_loop import UnstableWarning as UnstableWarning
 from heavytop.control.linear.lqr import LinearQuadratic as LinearQuadratic
 from heavytop.control.linear.lqr import lqr as lqr
 from heavytop.control.linear.margins import Margins as Margins
 from heavytop.control.linear.margins import margins as margins
 from heavytop.control.linear.prototype_design import Design as Design
-from heavytop.control.linear.rest_loop import MissedPolesWarning as MissedPolesWarning
-from heavytop.control.linear.rest_loop import UnstableWarning as UnstableWarning
 from heavytop.control.linear.weights import Weights as Weights
 from heavytop.control.mpc.controller import Predictive as Predictive
 from heavytop.control.mpc.controller import mpc as mpc

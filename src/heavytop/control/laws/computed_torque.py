@@ -16,7 +16,7 @@ from heavytop._arrays import Array, Floats, shape
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.law import FeedbackLaw
 from heavytop.control.laws.law_checks import check_tree
-from heavytop.control.linear.sample_configurations import sample_configurations
+from heavytop.control.linear.linearised_loop import sample_configurations
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.system.expressions import Expressions
 from heavytop.system.model import Model

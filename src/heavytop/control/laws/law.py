@@ -22,17 +22,17 @@ from heavytop.control.laws.law_terms import LawTerms
 from heavytop.control.limits.allocation import METRICS, Projection
 from heavytop.control.limits.box_qp import box_qp
 from heavytop.control.limits.rank import LOST, InputRank
-from heavytop.control.linear.rest_loop import (
-    RestLoop,
+from heavytop.control.linear.linearised_loop import (
+    LinearisedLoop,
     UnstableWarning,
     ahead,
     check_steady,
     holding_inputs,
     ordered,
+    sample_configurations,
     steady_velocity,
     unstable,
 )
-from heavytop.control.linear.sample_configurations import sample_configurations
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.functions import store
 from heavytop.ocp.bounds import Limits
@@ -285,8 +285,8 @@ class Law(FeedbackLaw):
     # --- poles ------------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _rest(self) -> RestLoop:
-        return RestLoop.at(self.model, self.at)
+    def _rest(self) -> LinearisedLoop:
+        return LinearisedLoop.at(self.model, self.at)
 
     def poles(self, q: Array | None = None, v: Array | None = None) -> np.ndarray:
         """Poles (n,) of the closed loop at rest, slowest first, without limits and integrals (1/s).
@@ -312,7 +312,7 @@ class Law(FeedbackLaw):
         place = self.at if q is None else self.model.coordinates.check(q, "q")
         if v is not None and np.any(v):
             return self._poles_along(self.model.neutral() if place is None else place, v)
-        rest = self._rest if q is None else RestLoop.at(self.model, place)
+        rest = self._rest if q is None else LinearisedLoop.at(self.model, place)
         return rest.poles(self.prototype, self.metric)
 
     def _poles_along(self, q: Array, v: Array) -> np.ndarray:
@@ -338,7 +338,7 @@ class Law(FeedbackLaw):
         closed = linearize(model, self.with_reference(Reference(model, frozen)), q, v).A
         states = len(closed) - self.state_size
         A = closed[:states, :states]
-        return A, A if states == 2 * model.nv else RestLoop.at(model, q, v).in_joints(A)
+        return A, A if states == 2 * model.nv else LinearisedLoop.at(model, q, v).in_joints(A)
 
     def _find_instability(self) -> str:
         """Why the law does not hold the configuration it is made for; empty if it does."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, sparse, transpose
 from heavytop.control.laws.prototype import Pair, Prototype
-from heavytop.control.linear.sample_configurations import freedom_of, sample_configurations
+from heavytop.control.linear.linearised_loop import freedom_of, sample_configurations
 from heavytop.errors import unknown_name
 from heavytop.geometry import se3
 from heavytop.geometry.wrenches import error_wrench, stiffness_energy

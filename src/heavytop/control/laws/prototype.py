@@ -179,8 +179,8 @@ class Prototype:
         >>> made.design.is_met
         True
         """
+        from heavytop.control.linear.linearised_loop import MissedPolesWarning
         from heavytop.control.linear.prototype_design import design
-        from heavytop.control.linear.rest_loop import MissedPolesWarning
 
         parts, found = design(model, q, v, poles, weights, bodies)
         if not quiet:

@@ -2,7 +2,7 @@
 
 The unknowns are totals, centres and moments about the centre of the inertia, damping and stiffness of chosen bodies, in a form that keeps
 every distribution positive: t = t0 e^x, c = c0 + l x, S = L L^T with L = (diag(e^x) + lower triangle) scaled. The poles of the law are
-those of ``A + B F`` (:mod:`.rest_loop`), restricted to the deviations that the inputs reach. Let p(s) be their characteristic polynomial and p*
+those of ``A + B F`` (:mod:`.linearised_loop`), restricted to the deviations that the inputs reach. Let p(s) be their characteristic polynomial and p*
 the wanted one. Poles that come in clusters are no smooth functions of the moments, values of p are; so least squares is done on
 
     log p(s_k) - log p*(s_k)  on the right of the imaginary axis,  then  p(s_k) / p*(s_k) - 1  around the wanted poles,
@@ -20,8 +20,7 @@ import numpy as np
 
 from heavytop._arrays import Floats
 from heavytop._format import Brief
-from heavytop.control.linear.deviations import moments_of
-from heavytop.control.linear.rest_loop import RestLoop, ahead, check_steady, numeric, ordered
+from heavytop.control.linear.linearised_loop import LinearisedLoop, ahead, check_steady, moments_of, numeric, ordered
 from heavytop.errors import ControlError, unknown_name
 from heavytop.geometry import se3, so3
 from heavytop.system.description.moments import Moments, Stiffness
@@ -110,7 +109,7 @@ def design(
             raise unknown_name("body with inertia", name, inertias)
     if not chosen:
         raise ControlError("bodies=() leaves no body whose damping and stiffness could be chosen: name at least one.")
-    loop = RestLoop.at(model, q, v)
+    loop = LinearisedLoop.at(model, q, v)
     Q = loop.reached
     asked = _asked(loop, poles, weights)
     others = {b: m for b, m in inertias.items() if b not in chosen}
@@ -131,7 +130,7 @@ def design(
     moves = bool(np.any(loop.v))
     result = Design(asked, paired(achieved, asked), loop.fixed_poles, loop.q, loop.v if moves else None)
     if moves:
-        later = RestLoop.at(model, ahead(model, loop.q, loop.v), loop.v)
+        later = LinearisedLoop.at(model, ahead(model, loop.q, loop.v), loop.v)
         F_later = later.gain(*later.matrices(made))
         check_steady(model, loop.in_joints(loop.A + loop.B @ F), later.in_joints(later.A + later.B @ F_later))
     if np.max(np.real(result.achieved)) >= 0:
@@ -141,7 +140,7 @@ def design(
     return {"inertia": parts[0], "damping": parts[1], "stiffness": parts[2]}, result
 
 
-def _asked(loop: RestLoop, poles: Sequence[complex] | complex | None, weights: Weights | None) -> np.ndarray:
+def _asked(loop: LinearisedLoop, poles: Sequence[complex] | complex | None, weights: Weights | None) -> np.ndarray:
     """The wanted poles (n,): given ones, or those of the linear-quadratic regulator."""
     Q, name = loop.reached, loop.model.name
     count = Q.shape[1]
@@ -219,7 +218,7 @@ class _Problem:
     """Least squares on the values of the characteristic polynomial."""
 
     def __init__(
-        self, loop: RestLoop, bodies: Sequence[str], base: _Base, others: Mapping[str, Moments], asked: np.ndarray
+        self, loop: LinearisedLoop, bodies: Sequence[str], base: _Base, others: Mapping[str, Moments], asked: np.ndarray
     ) -> None:
         self.loop, self.base, self.asked = loop, base, asked
         self.count = len(bodies)
