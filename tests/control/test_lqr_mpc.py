@@ -1,4 +1,4 @@
-"""The regulator along motions and predictive control: against closed forms, on plans, from anywhere."""
+"""Regulators along motions and predictive control: against closed forms, on plans, from arbitrary starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heavytop.errors import ControlError, ShapeError, UnknownNameError
 
 
 def test_constant_inputs_of_a_set_point() -> None:
-    """An array (nu,) is held; it is not taken for a function of the time."""
+    """An array (nu,) is held constant."""
     system = ht.System(name="arm")
     system.body("arm", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
     system.input("motor", ht.JointForce("arm"))
@@ -21,10 +21,10 @@ def test_constant_inputs_of_a_set_point() -> None:
     rest = control.equilibrium(model, [0.3])
     given, found = control.lqr(model, rest.q, inputs=rest.u), control.lqr(model, rest.q)
     np.testing.assert_allclose(given.gains, found.gains, rtol=1e-9)
-    with pytest.raises(ShapeError, match=r"must have shape \(1,\), got \(2,\). The inputs are motor"):
+    with pytest.raises(ShapeError, match=r"\(1,\).*\(2,\).*motor"):
         control.lqr(model, rest.q, inputs=[0.0, 0.0])
     with pytest.raises(ControlError):
-        control.lqr(model, rest.q, inputs=[0.0])  # was ignored as if it were not given
+        control.lqr(model, rest.q, inputs=[0.0])
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ def test_regulator_at_rest_is_the_algebraic_one(cart: ht.Model) -> None:
     np.testing.assert_allclose(found.gains[0], (B.T @ P) / 0.1, rtol=2e-3)
 
 
-def test_cost_to_go_is_what_it_costs(cart: ht.Model) -> None:
-    """A small deviation costs x^T P x over the rest of the motion."""
+def test_cost_to_go_of_a_small_deviation(cart: ht.Model) -> None:
+    """It is x^T P x over the rest of the motion."""
     law = control.lqr(cart, [0.0, 0.0], step=1e-3)
     x = np.array([1e-3, 2e-3, 0.0, -1e-3])
     run = ht.simulate(cart, (x[:2], x[2:]), until=20.0, step=1e-3, control=law)
@@ -55,7 +55,7 @@ def test_cost_to_go_is_what_it_costs(cart: ht.Model) -> None:
 
 
 def test_regulator_along_a_plan(cart: ht.Model) -> None:
-    """Open loop a plan of an unstable motion leaves its way; with the regulator it arrives."""
+    """Open loop, the unstable motion leaves its plan; with the regulator it arrives."""
     plan = ht.plan(
         cart, [0, np.pi], [0, 0], 2.0, limits=(-20, 20), cost=0.01 * ht.plan.Effort(), steps=40, tolerance=1e-6
     )
@@ -72,18 +72,18 @@ def test_regulator_along_a_plan(cart: ht.Model) -> None:
     assert far < 1.0
 
 
-def test_what_cannot_be_stabilised_is_told() -> None:
+def test_systems_that_cannot_be_stabilised_are_rejected() -> None:
     system = ht.System(name="pair")
     system.body("a", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
     system.body("b", joint=ht.Prismatic("y"), inertia=ht.Inertia(1.0))
     system.input("F", ht.JointForce("a"))
-    with pytest.raises(ControlError, match="do not stabilise"):
+    with pytest.raises(ControlError, match="stabilise"):
         control.lqr(system.derive(), [0.0, 0.0])
 
 
-def test_set_points_that_cannot_be_held_are_refused(cart: ht.Model) -> None:
-    """Only upright and hanging poles stay; a lifted arm needs a torque within its limits."""
-    with pytest.raises(ControlError, match=r"not in balance: no input keeps 'theta.rate' from accelerating by"):
+def test_set_points_that_cannot_be_held_are_rejected(cart: ht.Model) -> None:
+    """Only upright and hanging poles rest; a lifted arm needs a torque within its limits."""
+    with pytest.raises(ControlError, match="'theta.rate'"):
         control.lqr(cart, [0.0, 0.5])
     system = ht.System()
     system.body(
@@ -92,15 +92,13 @@ def test_set_points_that_cannot_be_held_are_refused(cart: ht.Model) -> None:
     system.input("motor", ht.JointForce("arm"))
     arm = system.derive()
     assert control.lqr(arm, [0.3], limits=(-5.0, 5.0)).gains.shape == (1, 1, 2)
-    with pytest.raises(
-        ControlError, match=r"the input 'motor' must be -4\.686, which its limits \(-1 to 1\) do not allow"
-    ):
+    with pytest.raises(ControlError, match=r"'motor' must be -4\.686.*-1 to 1"):
         control.lqr(arm, [0.3], limits=(-1.0, 1.0))
 
 
-def test_regulator_refuses_another_plant(cart: ht.Model, quad: ht.Model) -> None:
+def test_regulators_reject_another_plant(cart: ht.Model, quad: ht.Model) -> None:
     law = control.lqr(cart, [0.0, 0.0])
-    with pytest.raises(ControlError, match="made for"):
+    with pytest.raises(ControlError, match=quad.name):
         ht.simulate(quad, (quad.neutral(), np.zeros(6)), until=0.1, step=0.01, control=law)
 
 
@@ -143,8 +141,8 @@ def _off(quad: ht.Model, ahead: control.Predictive, start: tuple[np.ndarray, np.
 
 
 @pytest.mark.thorough
-def test_guards_bring_back_what_full_steps_lose(quad: ht.Model) -> None:
-    """Starts 47 and 85 diverge with full steps, 167 falls for ever upside down without a restart, 566 chatters with steps of fixed length."""
+def test_trust_region_and_restarts_recover_hard_starts(quad: ht.Model) -> None:
+    """Starts 47 and 85 diverge with full steps, 167 falls forever upside down without a restart, 566 chatters with a fixed trust region."""
     ahead = control.mpc(quad, limits=(0.0, 0.9 * 9.81))
     starts = _random_starts(quad, 567)
     for k in (47, 85, 167, 566):
@@ -154,7 +152,7 @@ def test_guards_bring_back_what_full_steps_lose(quad: ht.Model) -> None:
 
 
 @pytest.mark.slow
-def test_all_of_many_random_starts_come_back(quad: ht.Model) -> None:
+def test_many_random_starts_recover(quad: ht.Model) -> None:
     ahead = control.mpc(quad, limits=(0.0, 0.9 * 9.81))
     assert max(_off(quad, ahead, start) for start in _random_starts(quad, 1000)) < 1e-5
 
@@ -170,8 +168,8 @@ def test_a_program_without_solution_uses_the_planned_inputs(quad: ht.Model, monk
     assert np.all(np.isfinite(ahead.q))
 
 
-def test_active_bounds_of_the_last_sample_do_not_change_the_solution(quad: ht.Model) -> None:
-    """The warm program finds what a cold one finds, through samples with and without active limits and slacks."""
+def test_warm_starts_do_not_change_the_solution(quad: ht.Model) -> None:
+    """Through samples with and without active limits and slacks."""
     ahead = control.mpc(quad, limits=(0.0, 8.8), speeds={quad.v_names[2]: (-1.0, 1.0)})
     warm, cold = ahead._program, control.mpc(quad, limits=(0.0, 8.8), speeds={quad.v_names[2]: (-1.0, 1.0)})._program
     held = set()
@@ -185,14 +183,13 @@ def test_active_bounds_of_the_last_sample_do_not_change_the_solution(quad: ht.Mo
         held.add(warm._held)
         return found
 
-    ahead._program = type(
-        "Both", (), {"solve": staticmethod(both), "cost": warm.cost, "forget": warm.forget, "weighed": warm.weighed}
-    )()
+    rest = {"cost": warm.cost, "forget": warm.forget, "weighed": warm.weighed}
+    vars(ahead)["_program"] = type("Both", (), {"solve": staticmethod(both), **rest})()
     assert _off(quad, ahead, _random_starts(quad, 1)[0]) < 1e-4
     assert held == {True, False}
 
 
-def test_speeds_are_kept_as_far_as_possible(cart: ht.Model) -> None:
+def test_soft_bounds_of_velocities(cart: ht.Model) -> None:
     free = control.mpc(cart, [2.0, 0.0], horizon=40, limits=(-20, 20))
     slow = control.mpc(cart, [2.0, 0.0], horizon=40, limits=(-20, 20), speeds={"x.v_x": (-0.8, 0.8)})
     runs = [
@@ -215,27 +212,23 @@ def test_predictive_control_follows_a_motion(quad: ht.Model) -> None:
     [
         ({"horizon": 1}, "horizon"),
         ({"step": 0.0}, "step"),
-        ({"limits": (1.0, 0.0)}, "above the upper"),
+        ({"limits": (1.0, 0.0)}, "lower one 1"),
         ({"iterations": 0}, "iterations"),
-        ({"cost": Weights(inputs=0.0)}, "inputs must be positive"),
-        ({"speeds": {"x.v_x": (1.0, 1.0)}}, "not below"),
+        ({"cost": Weights(inputs=0.0)}, "weights of inputs"),
+        ({"speeds": {"x.v_x": (1.0, 1.0)}}, "'x.v_x'"),
+        ({"speeds": {"y": (-1.0, 1.0)}}, "'y'"),
     ],
 )
-def test_bad_options_are_refused(cart: ht.Model, options, message: str) -> None:
-    with pytest.raises(ControlError, match=message):
+def test_bad_options_are_rejected(cart: ht.Model, options, message: str) -> None:
+    with pytest.raises((ControlError, UnknownNameError), match=message):
         control.mpc(cart, [0.0, 0.0], **options)
-
-
-def test_unknown_speed_is_told(cart: ht.Model) -> None:
-    with pytest.raises(UnknownNameError, match="velocity"):
-        control.mpc(cart, [0.0, 0.0], speeds={"y": (-1.0, 1.0)})
 
 
 # --- loops and bases ------------------------------------------------------------------------------------------------------------
 
 
 def cart_with_pole(welded: bool) -> ht.Model:
-    """A cart with a pole; a sledge without mass may be welded to it by a loop, which changes nothing."""
+    """A cart with a pole, optionally with a massless sledge welded to it by a loop."""
     system = ht.System(name="cart")
     system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
     pole = ht.Inertia(0.2, (0, 0, 0.5), (0.02, 0.02, 0.001))
@@ -247,7 +240,7 @@ def cart_with_pole(welded: bool) -> ht.Model:
     return system.derive(native=False)
 
 
-def test_a_loop_that_changes_nothing_leaves_the_gains() -> None:
+def test_a_loop_without_effect_does_not_change_the_gains() -> None:
     plain = control.lqr(cart_with_pole(False), np.zeros(2), Weights([10.0, 5.0], [1.0, 0.1]))
     looped = control.lqr(cart_with_pole(True), np.zeros(3), Weights([10.0, 5.0, 0.0], [1.0, 0.1, 0.0]))
     K, L = plain.gains[0, 0], looped.gains[0, 0].reshape(2, 3)
@@ -262,7 +255,7 @@ def driven_four_bar() -> tuple[ht.Model, np.ndarray]:
 
 
 def test_a_four_bar_is_held() -> None:
-    """At a set point against gravity, by its motor alone."""
+    """At a set point against gravity, by its single motor."""
     model, q = driven_four_bar()
     held = control.lqr(model, q)
     away = model.assemble(q + [0.15, 0, 0], [0.5, 0, 0], fixed=("crank0",))
@@ -272,7 +265,7 @@ def test_a_four_bar_is_held() -> None:
 
 
 @pytest.mark.slow
-def test_a_four_bar_is_led_along_a_motion() -> None:
+def test_a_four_bar_follows_a_motion() -> None:
     model, q = driven_four_bar()
     free = ht.simulate(model, (q, np.zeros(3)), until=2.0, step=2e-3, inputs=[0.3], record_every=1)
     a = model.acceleration(free.q, free.v, free.u)
@@ -285,13 +278,13 @@ def test_a_four_bar_is_led_along_a_motion() -> None:
     np.testing.assert_allclose(followed.u[-1], 0.3, atol=0.05)
 
 
-def test_what_cannot_be_held_to_first_order_is_refused() -> None:
+def test_a_skate_has_no_regulator() -> None:
     """A skate cannot be pushed sideways: no linear law holds its place."""
     system = ht.library.skate(minimal=False)
     for k in range(2):
         system.input(f"push{k}", ht.Wrench("skate", force=np.eye(3)[k], moment=(0, 0, float(k))))
     model = system.derive(native=False)
-    with pytest.raises(ControlError, match="no regulator exists"):
+    with pytest.raises(ControlError, match="regulator"):
         control.lqr(model, model.neutral())
 
 
@@ -314,12 +307,12 @@ def turning(model: ht.Model, **options: float) -> Reference:
     return Reference.from_function(model, lambda t: ht.vector(RATE * t), **options)
 
 
-def test_a_regulator_follows_a_periodic_motion_for_ever() -> None:
+def test_a_regulator_follows_a_periodic_motion_indefinitely() -> None:
     model = pendulum()
     law = control.lqr(model, turning(model, period=TURN), CHEAP)
     run = ht.simulate(model, ([1e-3], [RATE]), 3 * TURN, 0.01, control=law, hold="continuous")
     assert np.max(np.abs(run.q[:, 0] - RATE * run.t)) < 2e-3
-    # gains repeat, and are those in the middle of a motion that goes on for long
+    # gains repeat, and equal those in the middle of a long motion
     np.testing.assert_allclose(law.signal(np.array([1.0, 5.0]))[:, 3:], law.signal(np.array([1.0, 5.0]) + TURN)[:, 3:])
     np.testing.assert_allclose(law.gains[0], law.gains[-1])
     long = control.lqr(model, turning(model, duration=6 * TURN), CHEAP, step=TURN / 500)
@@ -327,20 +320,18 @@ def test_a_regulator_follows_a_periodic_motion_for_ever() -> None:
     np.testing.assert_allclose(law.cost_to_go[:500], long.cost_to_go[1000:1500], rtol=1e-4, atol=1e-4)
 
 
-def test_a_motion_without_end_and_period_is_no_set_point() -> None:
+def test_motions_without_end_or_period_are_rejected() -> None:
     model = pendulum()
-    with pytest.raises(ControlError, match="neither an end nor a period"):
+    with pytest.raises(ControlError, match="period"):
         control.lqr(model, turning(model), CHEAP)
     swinging = Reference.from_function(model, lambda t: ht.vector(np.sin(t)), period=3.0)
-    with pytest.raises(
-        ControlError, match=r"does not repeat after its period of 3 s: 'motor' is 0 at its start and 1.22"
-    ):
+    with pytest.raises(ControlError, match=r"3 s.*'motor'.*1\.22"):
         control.lqr(model, swinging)
 
 
-@pytest.mark.parametrize("step", [0, -0.1, np.inf, np.nan])
+@pytest.mark.parametrize("step", [0, -0.1, np.nan])
 def test_steps_of_regulators_are_positive(cart: ht.Model, step: float) -> None:
-    with pytest.raises(ControlError, match="step of the regulator must be positive"):
+    with pytest.raises(ControlError, match="step"):
         control.lqr(cart, [0.0, 0.0], step=step)
 
 
@@ -352,15 +343,15 @@ def heavy_cart() -> ht.Model:
     return system.derive()
 
 
-def test_regulators_know_the_parameters_of_a_plan() -> None:
+def test_regulators_use_the_parameters_of_a_plan() -> None:
     model, mass = heavy_cart(), {"mass": 3.0}
     plan = ht.plan(model, [0.0], [1.0], 2.0, parameters=mass)
     law, times = control.lqr(model, plan.reference), np.array([0.1, 0.5, 1.0])
     np.testing.assert_allclose(law.signal(times)[:, 2], plan.inputs(times)[:, 0], atol=1e-6)
     assert plan.reference.delayed(0.5).parameters == plan.reference.parameters
-    # gains are those of a model that has this mass as its own
-    told = control.lqr(model, [0.0], parameters=mass, step=1e-3).gains
-    np.testing.assert_allclose(told[0], _gains(3.0), rtol=5e-3)
+    # gains are those of a model with this mass
+    gains = control.lqr(model, [0.0], parameters=mass, step=1e-3).gains
+    np.testing.assert_allclose(gains[0], _gains(3.0), rtol=5e-3)
     with pytest.raises(UnknownNameError, match="mas"):
         control.lqr(model, [0.0], parameters={"mas": 3.0})
 
@@ -371,7 +362,7 @@ def _gains(mass: float) -> np.ndarray:
     return B.T @ P / 0.1
 
 
-def test_prediction_knows_parameters() -> None:
+def test_prediction_uses_parameters() -> None:
     model, mass = heavy_cart(), {"mass": 3.0}
     ahead = control.mpc(model, [1.0], parameters=mass, horizon=10)
     system = ht.System(gravity=(0, 0, 0), name="cart")
@@ -386,8 +377,8 @@ def test_prediction_knows_parameters() -> None:
 # --- regions ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_region_begins_where_its_motion_begins() -> None:
-    """The same motion of a boom, begun at another time: brought back as well."""
+def test_a_region_starts_at_the_start_of_its_motion() -> None:
+    """Also for the same motion of a boom with another start time."""
     system = ht.System(name="boom")
     system.body("boom", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -0.5)))
     system.input("M", ht.JointForce("boom"))
@@ -404,7 +395,7 @@ def test_a_region_begins_where_its_motion_begins() -> None:
 
 
 @pytest.mark.thorough
-def test_a_region_closes_loops_with_the_parameters_of_its_regulator() -> None:
+def test_regions_assemble_loops_with_the_parameters_of_the_regulator() -> None:
     system = ht.System(gravity=(0, 0, 0), name="bars")
     long = system.parameter("l", 2.0)
     bar = ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(0.1, 0.1, 0.1))
@@ -419,23 +410,21 @@ def test_a_region_closes_loops_with_the_parameters_of_its_regulator() -> None:
 
 
 @pytest.mark.parametrize("option", ["until", "step"])
-def test_regions_refuse_times_that_are_none(cart: ht.Model, option: str) -> None:
+def test_times_of_regions_are_positive(cart: ht.Model, option: str) -> None:
     upright = control.lqr(cart, [0.0, 0.0])
-    for value in (0.0, -1.0, np.nan):
-        with pytest.raises(ControlError, match=f"{option} of a sampled region must be a positive time in s, got"):
+    for value in (0.0, np.nan):
+        with pytest.raises(ControlError, match=option):
             upright.region([0.1], samples=2, **{option: value})
 
 
-def test_a_cost_at_the_end_needs_an_end(cart: ht.Model) -> None:
-    with pytest.raises(ControlError, match=r"has none: it is a set point\. Leave final= out"):
-        control.lqr(cart, [0.0, 0.0], final=np.eye(4))
+def test_a_terminal_cost_needs_an_end(cart: ht.Model) -> None:
     periodic = Reference.from_function(cart, lambda t: ht.vector(0.3 * np.sin(t), 0 * t), period=2 * np.pi)
-    with pytest.raises(ControlError, match=r"has none: it is periodic\."):
-        control.lqr(cart, periodic, final=np.eye(4))
+    for reference in ([0.0, 0.0], periodic):
+        with pytest.raises(ControlError, match="final"):
+            control.lqr(cart, reference, final=np.eye(4))
 
 
-def test_every_sample_counts(cart: ht.Model) -> None:
-    """Everything is compiled when the controller is made: the first sample is one like the others."""
+def test_computing_times_of_samples(cart: ht.Model) -> None:
     ahead = control.mpc(cart, [0.0, 0.0], horizon=5, limits=(-20, 20))
     assert ahead.report() == "0 samples"
     ahead(0.0, [0.1, 0.0], [0.0, 0.0])
@@ -445,17 +434,12 @@ def test_every_sample_counts(cart: ht.Model) -> None:
     )
 
 
-def test_bounded_functions_that_are_no_numbers(cart: ht.Model) -> None:
-    """Refused where the reference begins; later they bound nothing, and the samples are counted."""
+def test_bounded_functions_that_are_not_finite(cart: ht.Model) -> None:
+    """Rejected at the start of the reference; later they are ignored, and the samples are counted."""
     log = control.Within(lambda q, v: np.log(q[0]), -1.0, 1.0, "logarithm")
-    with pytest.raises(ControlError, match=r"logarithm has no finite value .* got -inf"):
+    with pytest.raises(ControlError, match=r"logarithm .* -inf"):
         control.mpc(cart, [0.0, 0.0], horizon=3, within=log)
     ahead, free = (control.mpc(cart, [0.5, 0.0], horizon=5, limits=(-20, 20), within=w) for w in (log, ()))
     state = [-0.3, 0.1], [0.0, 0.0]
     assert ahead(0.0, *state) == pytest.approx(free(0.0, *state), rel=1e-6)
     assert (ahead.failures, free.failures) == (1, 0)
-
-
-def test_steps_are_no_truth_values(cart: ht.Model) -> None:
-    with pytest.raises(ControlError, match="step of predictive control must be positive, got True"):
-        control.mpc(cart, [0.0, 0.0], step=True)

@@ -1,4 +1,4 @@
-"""Predictive control as a controller like the others: in simulations, inside wrappers, in batches, with soft bounds, copied and sent."""
+"""Predictive control in simulations, inside wrappers, in batches, with soft bounds, copied and pickled."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def ahead_of(quad: ht.Model, **options) -> control.Predictive:
 
 
 @pytest.mark.thorough
-def test_as_control_it_does_what_it_does_as_a_function(quad: ht.Model, start) -> None:
-    """And every run begins with a fresh memory."""
+def test_as_a_controller_and_as_a_function(quad: ht.Model, start) -> None:
+    """The same motion; every run starts with a fresh memory."""
     ahead = ahead_of(quad)
     options = {"until": 1.0, "step": 0.01, "control_step": 0.05}
     called = ht.simulate(quad, start, inputs=ahead, **options)
@@ -51,7 +51,7 @@ def test_as_control_it_does_what_it_does_as_a_function(quad: ht.Model, start) ->
     np.testing.assert_array_equal(first.channels["seen_q"][::5], first.q[::5])
 
 
-def test_a_batch_has_a_memory_for_each(quad: ht.Model, start) -> None:
+def test_each_trajectory_of_a_batch_has_its_memory(quad: ht.Model, start) -> None:
     ahead = ahead_of(quad)
     starts = np.stack([start[0], quad.neutral() + np.r_[0.5, np.zeros(11)]])
     options = {"until": 0.5, "step": 0.01, "control_step": 0.05}
@@ -61,8 +61,8 @@ def test_a_batch_has_a_memory_for_each(quad: ht.Model, start) -> None:
         np.testing.assert_allclose(both.q[:, k], one.q, atol=1e-9)
 
 
-def test_a_delayed_one_sees_what_was(quad: ht.Model, start) -> None:
-    """Against the same by hand: a function that keeps the states of the last two samples."""
+def test_delayed_measurements(quad: ht.Model, start) -> None:
+    """Against a function that keeps the states of the last two samples."""
     options = {"until": 1.0, "step": 0.01, "control_step": 0.05}
     wrapped = ht.simulate(quad, start, control=control.Delayed(ahead_of(quad), 2, start), **options)
     ahead, kept = ahead_of(quad), [start, start]
@@ -75,7 +75,7 @@ def test_a_delayed_one_sees_what_was(quad: ht.Model, start) -> None:
 
 
 @pytest.mark.thorough
-def test_noise_actuators_and_wind_go_around_it(quad: ht.Model, start) -> None:
+def test_inside_noise_actuators_and_wind(quad: ht.Model, start) -> None:
     noisy = control.Noisy(ahead_of(quad, horizon=20), quad, 1e-3, 1e-2)
     run = ht.simulate(quad, start, until=5.0, step=0.01, control=noisy)
     assert 1e-4 < np.linalg.norm(run.q[-1, :3]) < 0.05
@@ -87,15 +87,15 @@ def test_noise_actuators_and_wind_go_around_it(quad: ht.Model, start) -> None:
     control.add_wind(blown, "hull", 0.1)
     windy = control.Windy(ahead_of(quad, horizon=20), control.ConstantWind((1.0, 0, 0)))
     run = ht.simulate(blown.derive(), start, until=6.0, step=0.01, control=windy, control_step=0.05)
-    assert 0.005 < run.q[-1, 0] < 0.05  # no integral action: the wind pushes it aside
+    assert 0.005 < run.q[-1, 0] < 0.05  # no integral action: a steady offset in wind
 
 
-def test_events_and_chosen_steps_know_its_answers(cart: ht.Model) -> None:
-    """An event between two samples is located with the input that was held there; steps of chosen length give the same motion."""
+def test_events_and_adaptive_steps(cart: ht.Model) -> None:
+    """An event between two samples is located with the input held there; adaptive steps give the same motion."""
     ahead = control.mpc(cart, [1.0, 0.0], limits=(-20, 20), **SHORT)
     begin = ([0.0, 0.0], [0.0, 0.0])
     whole = ht.simulate(cart, begin, until=1.5, step=0.01, control=ahead, control_step=0.05)
-    for k in (100, 102):  # in the step that begins with a sample, and in one between samples
+    for k in (100, 102):  # in the step that starts with a sample, and in one between samples
         place = 0.5 * (whole.q[k, 0] + whole.q[k + 1, 0])
         there = ht.Event(lambda t, q, v, place=place: q[0] - place, name="there", terminal=True)
         stopped = ht.simulate(cart, begin, until=1.5, step=0.01, control=ahead, control_step=0.05, events=there)
@@ -120,35 +120,32 @@ def test_another_reference(cart: ht.Model) -> None:
             SimulationError,
             "zero-order",
         ),
-        (lambda c, a: control.linearize(c, a, [0.0, 0.0]), ControlError, "computed in Python"),
+        (lambda c, a: control.linearize(c, a, [0.0, 0.0]), ControlError, "Python"),
         (lambda c, a: control.export_controller(a, "nowhere", 0.01), ControlError, "export_c"),
         (lambda c, a: a(0.0, [0.0, 0.0, 0.0], [0.0, 0.0]), ShapeError, "predictive control"),
         (lambda c, a: a(0.0, np.zeros((3, 2)), np.zeros((3, 2))), ControlError, "batch axis"),
         (lambda c, a: a(np.nan, [0.0, 0.0], [0.0, 0.0]), ControlError, "finite time"),
-        (lambda c, a: a(0.0, [0.0, 0.0], ["a", "b"]), HeavytopError, "numbers"),
         (lambda c, a: a.with_reference([0.0, 0.0, 0.0]), ShapeError, "set point"),
         (lambda c, a: control.lqr(c, [0.0, 0.0], "heavy"), ControlError, "Weights"),
         (lambda c, a: control.lqr(c, [0.0, 0.0]).region([-1.0]), ControlError, "positive"),
         (lambda c, a: control.lqr(c, [0.0, 0.0]).region([1.0], samples=0), ControlError, "samples"),
     ],
 )
-def test_what_it_cannot_do_is_told(cart: ht.Model, act, error, message: str) -> None:
+def test_unsupported_uses_are_rejected(cart: ht.Model, act, error, message: str) -> None:
     with pytest.raises(error, match=message):
         act(cart, control.mpc(cart, [0.0, 0.0], **SHORT))
 
 
-def test_it_refuses_another_plant(cart: ht.Model, quad: ht.Model) -> None:
-    with pytest.raises(
-        ControlError, match=f"made for '{cart.name}' with nq = 2, the plant '{quad.name}' has {quad.nq}"
-    ):
+def test_another_plant_is_rejected(cart: ht.Model, quad: ht.Model) -> None:
+    with pytest.raises(ControlError, match=f"'{cart.name}' with nq = 2.*'{quad.name}' has {quad.nq}"):
         ht.simulate(quad, (quad.neutral(), np.zeros(6)), 0.1, 0.01, control=control.mpc(cart, [0.0, 0.0], **SHORT))
 
 
 # --- soft bounds -----------------------------------------------------------------------------------------------------------------
 
 
-def test_coordinates_are_kept_as_far_as_possible(cart: ht.Model) -> None:
-    """To go right the cart first goes left; a wall there is not touched, and one behind the start is left."""
+def test_soft_bounds_of_coordinates(cart: ht.Model) -> None:
+    """To go right the cart first goes left, unless a wall is there; a start beyond a wall returns."""
     options = {"until": 8.0, "step": 0.01, "control_step": 0.05}
     free, walled = (
         ht.simulate(
@@ -172,8 +169,8 @@ def test_coordinates_are_kept_as_far_as_possible(cart: ht.Model) -> None:
 
 
 @pytest.mark.thorough
-def test_cones_half_spaces_and_own_functions(quad: ht.Model) -> None:
-    """A quadcopter that shall go 3 m aside: its tilt, its height and a function of the user stay bounded."""
+def test_cones_half_spaces_and_user_defined_functions(quad: ht.Model) -> None:
+    """A quadcopter moves 3 m sideways with bounded tilt, height and a user-defined function."""
     begin, goal = (quad.neutral(), np.zeros(6)), quad.neutral() + np.r_[3.0, np.zeros(11)]
     angle = np.radians(12.0)
     within = [
@@ -207,8 +204,8 @@ def robot() -> ht.System:
 
 
 @pytest.mark.thorough
-def test_limits_of_joints_as_a_system_has_them() -> None:
-    """The regulator takes the efforts; predictive control keeps positions and speeds too."""
+def test_joint_limits_of_a_system() -> None:
+    """The regulator limits efforts, predictive control also bounds positions and speeds."""
     system = robot()
     model = system.derive()
     law = control.lqr(model, [0.9], limits=system.limits)
@@ -234,7 +231,7 @@ def test_limits_of_joints_as_a_system_has_them() -> None:
         ({"states": {"x.v_x": (0, 1)}, "speeds": {"x.v_x": (0, 1)}}, ControlError, "twice"),
         ({"within": [3.0]}, ControlError, "within takes"),
         ({"within": Within(lambda q, v: 1.0)}, ControlError, "depends on the state"),
-        ({"within": Within(lambda q, v: q[0], 1.0, 0.0)}, ControlError, "not below"),
+        ({"within": Within(lambda q, v: q[0], 1.0, 0.0)}, ControlError, "lower bound 1"),
         ({"limits": {"z": (0, 1)}}, UnknownNameError, "input"),
         ({"limits": {"x": ht.JointLimits(1.0, 0.0)}}, ControlError, "empty"),
         ({"limits": {"z": ht.JointLimits(0.0, 1.0)}}, UnknownNameError, "joint"),
@@ -242,16 +239,15 @@ def test_limits_of_joints_as_a_system_has_them() -> None:
         ({"horizon": 10**6}, ControlError, "2 to 1000"),
         ({"horizon": 2.5}, ControlError, "whole number"),
         ({"step": np.nan}, ControlError, "positive"),
-        ({"step": "soon"}, ControlError, "positive"),
         ({"cost": 3.0}, ControlError, "Weights"),
     ],
 )
-def test_contradictions_are_refused(cart: ht.Model, options, error, message: str) -> None:
+def test_contradictions_are_rejected(cart: ht.Model, options, error, message: str) -> None:
     with pytest.raises(error, match=message):
         control.mpc(cart, [0.0, 0.0], **(SHORT | options))
 
 
-def test_bad_cones_are_refused(quad: ht.Model) -> None:
+def test_bad_cones_are_rejected(quad: ht.Model) -> None:
     with pytest.raises(ControlError, match="between 0 and pi"):
         Within.cone(quad, "hull", 4.0)
     with pytest.raises(ControlError, match="length"):
@@ -260,11 +256,11 @@ def test_bad_cones_are_refused(quad: ht.Model) -> None:
         Within.cone(quad, "nose", 0.5)
 
 
-# --- copies, threads, hostile states ---------------------------------------------------------------------------------------------
+# --- copies, threads, states that are not finite ---------------------------------------------------------------------------------
 
 
-def test_copies_have_a_memory_of_their_own(quad: ht.Model, start) -> None:
-    """A copy and a pickle go on where the controller was; what one does next does not move the others."""
+def test_copies_have_their_own_memory(quad: ht.Model, start) -> None:
+    """Copies and pickles continue from the memory of the controller, independently of each other."""
     ahead = ahead_of(quad)
     ahead(0.0, *start)
     twins = [copy.deepcopy(ahead), copy.copy(ahead), pickle.loads(pickle.dumps(ahead))]
@@ -294,7 +290,7 @@ def test_two_controllers_of_one_model_in_threads(quad: ht.Model, start) -> None:
         )
 
 
-def test_a_state_that_is_no_number_gives_the_planned_inputs(quad: ht.Model, start) -> None:
+def test_a_state_that_is_not_finite_gives_the_planned_inputs(quad: ht.Model, start) -> None:
     ahead = ahead_of(quad)
     ahead(0.0, *start)
     planned = ahead.u[1].copy()
@@ -312,12 +308,12 @@ def test_a_motion_that_ends_is_held(cart: ht.Model) -> None:
     ahead = control.mpc(cart, plan.reference, limits=(-20, 20), horizon=30)
     run = ht.simulate(cart, ([0.02, 0.02], [0, 0]), until=6.0, step=0.01, control=ahead, control_step=0.05)
     assert run.q[-1, 0] == pytest.approx(0.5, abs=1e-3)
-    with pytest.raises(ControlError, match="Make both for one model"):
+    with pytest.raises(ControlError, match="quadcopter"):
         control.mpc(ht.library.quadcopter().derive(), plan.reference)
 
 
 def test_a_sweep_has_a_controller_for_each_point(cart: ht.Model) -> None:
-    """Controllers that look alike to native code are not mixed up: each point has the goal of its own."""
+    """Each point has its own goal, although the native code is the same."""
 
     def towards(goal: float) -> control.Predictive:
         return control.mpc(cart, [goal, 0.0], limits=(-20, 20), horizon=20)
@@ -335,8 +331,8 @@ def test_a_sweep_has_a_controller_for_each_point(cart: ht.Model) -> None:
     np.testing.assert_allclose(same.data.q_t.values, found.data.q_t.values[1], atol=1e-9)
 
 
-def test_a_sweep_goes_on_with_a_controller_that_has_run(cart: ht.Model, tmp_path: Path) -> None:
-    """What it remembers of other runs, their times for example, does not make it another one."""
+def test_a_sweep_is_resumed_with_a_controller_that_has_run(cart: ht.Model, tmp_path: Path) -> None:
+    """Its memory of other runs is not part of its key."""
     ahead = control.mpc(cart, [0.0, 0.0], limits=(-20, 20), horizon=5)
     options = {"over": {"x.x": [0.0, 0.1]}, "until": 0.2, "step": 0.05, "store": tmp_path / "swept.zarr"}
     first = ht.sweep(cart, control=ahead, **options)
@@ -349,8 +345,8 @@ def test_a_sweep_goes_on_with_a_controller_that_has_run(cart: ht.Model, tmp_path
 
 
 @pytest.mark.parametrize("length", [1.0, 3.0])
-def test_bounds_of_frames_know_the_parameters(length: float) -> None:
-    """Also those that come with another reference."""
+def test_bounds_of_frames_use_the_parameters(length: float) -> None:
+    """Also parameters of another reference."""
     model, values = lengthening_arm(), {"l": length}
     below = Within.half_space(model, "tip", (0, 0, -1), -0.6)
     options = {"limits": (-50, 50), "within": below, "horizon": 20, "step": 0.05}
@@ -364,7 +360,7 @@ def test_bounds_of_frames_know_the_parameters(length: float) -> None:
         assert 0.59 < height.max() < 0.605
 
 
-def test_speeds_of_joints_whose_names_begin_alike() -> None:
+def test_joint_names_with_a_common_prefix() -> None:
     from heavytop.ocp.bounds import state_bounds
 
     system = ht.System(gravity=(0, 0, 0))
@@ -378,7 +374,7 @@ def test_speeds_of_joints_whose_names_begin_alike() -> None:
     assert bounds.upper.tolist() == [2.0, 0.5]
 
 
-def test_systems_with_explicit_time_are_refused() -> None:
+def test_systems_with_explicit_time_are_rejected() -> None:
     system = ht.System(gravity=(0, 0, 0), name="blown")
     t = system.time
     system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
@@ -386,12 +382,12 @@ def test_systems_with_explicit_time_are_refused() -> None:
     system.potential(lambda q: -5.0 * np.sin(3 * t) * q[0])
     model = system.derive()
     still = control.Reference(model, lambda t: (np.zeros((len(t), 1)),) * 3, duration=1.0)
-    with pytest.raises(ControlError, match="the time is in the equations of 'blown'"):
+    with pytest.raises(ControlError, match="'blown'.*time"):
         control.mpc(model, still, **SHORT)
 
 
-def test_simulations_at_the_same_time_do_not_share_a_memory(cart: ht.Model) -> None:
-    """Nor do they touch that of a controller which is called by hand."""
+def test_simultaneous_simulations_do_not_share_a_memory(cart: ht.Model) -> None:
+    """Nor do they change the memory of a controller called by hand."""
     ahead = control.mpc(cart, [0.0, 0.0], limits=(-20, 20), **SHORT)
     ahead(0.0, [0.3, 0.1], [0, 0])
     planned = ahead.u.copy()

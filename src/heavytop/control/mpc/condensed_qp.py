@@ -1,4 +1,4 @@
-"""The quadratic program of a sample: states are eliminated (condensing), inputs remain, DAQP solves it."""
+"""Quadratic program of a sample: states are eliminated (condensing), DAQP solves for the inputs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from heavytop.errors import ControlError
 from heavytop.ocp.bounds import StateBounds
 
 BLOCKS = 5
-"""Parts in which the Hessian is summed up."""
+"""Number of column blocks in which the Hessian is computed."""
 SOFT = 8
-"""DAQP's mark of a constraint that may be violated at a cost."""
+"""DAQP's flag of a soft constraint."""
 SOFTNESS = 1e-5
-"""DAQP's ``rho_soft``: about this part of what a bound forbids is left."""
+"""DAQP's ``rho_soft``: remaining part of a violation, about."""
 WIDE = 1e30
-"""What DAQP takes for infinity."""
+"""DAQP's infinity."""
 
 
 @cache
 def solver() -> Any:
-    """The solver DAQP, or an error that says how to get it."""
+    """The module of DAQP."""
     try:
         import daqp
     except ImportError:
@@ -39,7 +39,7 @@ class QuadraticProgram:
     Parameters
     ----------
     horizon, nx, nu : sizes. weights : (nx,) of deviations, final : (nx, nx) at the last node, effort : (nu,).
-    limits : of the inputs. bounds : of the states, soft; None: there are none.
+    limits : of the inputs. bounds : soft bounds of the states, or None.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class QuadraticProgram:
         eigenvalues, vectors = np.linalg.eigh(final)
         self._root[-1] = np.sqrt(np.maximum(eigenvalues, 0.0))[:, None] * vectors.T
         self._effort = np.tile(effort, horizon)
-        # x_k = f_k + S_k du: [f S] of a node is [A r; 0 1] times that of the node before, with B beside it
+        # x_k = f_k + S_k du: [f S] of a node is [A r; 0 1] times that of the previous node, next to B
         inputs = horizon * nu
         self._sums = np.zeros((horizon, nx + 1, 1 + inputs))
         self._sums[:, nx, 0] = 1.0
@@ -66,19 +66,19 @@ class QuadraticProgram:
         self._step[:, nx, nx] = 1.0
         self._divide()
         self._turned, self._weighed = np.zeros((horizon, nx, nx + 1)), np.empty((horizon, nx, 1 + inputs))
-        # blocks of inputs: columns from, to, and the first row of the nodes that they move
+        # blocks of inputs: first and last column, and the first row of the nodes they affect
         nodes = np.round(np.linspace(0, horizon, min(BLOCKS, horizon) + 1)).astype(int).tolist()
         self._blocks = [(a * nu, b * nu, a * nx) for a, b in pairwise(nodes)]
         self._low, self._high = (np.zeros(0),) * 2 if bounds is None else (bounds.lower, bounds.upper)
         soft = horizon * len(self._low)
-        # what is outside comes back within two thirds of the horizon: at once it would cost all that inputs can do
+        # violated bounds are restored within two thirds of the horizon: immediately it would take all available input
         self._way_back = np.maximum(1.0 - 1.5 * np.arange(1, horizon + 1) / horizon, 0.0)[:, None]
         self._sense = np.concatenate([np.zeros(inputs), np.full(soft, SOFT)]).astype(np.intc)
         self._none = np.zeros((0, inputs))
         self.forget()
 
     def copy(self) -> QuadraticProgram:
-        """One with its own room, that begins anew."""
+        """A program with its own arrays, not warm-started."""
         made = object.__new__(QuadraticProgram)
         vars(made).update(vars(self))
         made._sums, made._step, made._turned = self._sums.copy(), self._step.copy(), self._turned.copy()
@@ -88,7 +88,7 @@ class QuadraticProgram:
         return made
 
     def _divide(self) -> None:
-        """Parts of the sums: B (N, nx, nu) of the moves where they stand; of each move its step, what comes before, and what comes of it."""
+        """Views of the sums: B (N, nx, nu) of the moves; for each move its step, its previous sums, and its result."""
         sums, nu = self._sums, self.nu
         node, row, item = sums.strides
         self._own = as_strided(sums[0, :, 1:], (self.n, self.nx, nu), (node + nu * item, row, item))
@@ -96,12 +96,12 @@ class QuadraticProgram:
         self._chain = [(self._step[k], sums[k - 1, :, before[k]], sums[k, :, before[k]]) for k in range(1, self.n)]
 
     def forget(self) -> None:
-        """Begin the next solution anew instead of from the last one."""
+        """Do not warm-start the next solution."""
         self._warm: Any = None
         self._held = True
 
     def _square(self, G: np.ndarray) -> np.ndarray:
-        """H = G^T G + R, block by block: an input moves only the nodes after it."""
+        """H = G^T G + R, block by block: an input affects only later nodes."""
         H, inputs = np.empty((G.shape[1],) * 2), G.shape[1]
         for first, last, row in self._blocks:
             later = G[row:]
@@ -120,8 +120,7 @@ class QuadraticProgram:
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Changes of the inputs (N, nu) and of the nodes (N, nx); None if there is no solution.
 
-        deviation : see :meth:`weighed`. kept : bounded values (N + 1, m) at the nodes and their slopes
-        (N + 1, m, nx).
+        deviation : see :meth:`weighed`. kept : bounded values (N + 1, m) at the nodes and their slopes (N + 1, m, nx).
         """
         n, nx, nu, sums, step = self.n, self.nx, self.nu, self._sums, self._step
         step[:, :nx, :nx], step[:, :nx, nx] = linear.A, linear.defect
@@ -151,7 +150,7 @@ class QuadraticProgram:
     def _minimize(
         self, H: np.ndarray, g: np.ndarray, rows: np.ndarray, upper: np.ndarray, lower: np.ndarray
     ) -> np.ndarray | None:
-        """The minimum, from the bounds that were active the last time; where none was, the plain call is faster."""
+        """The minimum, warm-started from the previous active bounds; if there were none, a plain call is faster."""
         if not np.isfinite(g).all() or not np.isfinite(H).all():
             return None
         if not self._held:
@@ -177,6 +176,6 @@ class QuadraticProgram:
         return np.matvec(self._root, away)
 
     def cost(self, deviation: np.ndarray, more: np.ndarray) -> float:
-        """Half the squares of weighed deviations (N, nx) and of inputs beyond those of the reference (N, nu)."""
+        """Half the squared norm of weighed deviations (N, nx) and of inputs relative to the reference (N, nu)."""
         d, more = deviation.reshape(-1), more.reshape(-1)
         return 0.5 * float(d @ d + self._effort @ (more * more))

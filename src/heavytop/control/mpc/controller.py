@@ -2,9 +2,9 @@
 
 The motion over the horizon is kept as nodes (q, v) and held inputs. A sample linearises all steps in the charts around the nodes (one
 native call), eliminates the states (condensing), solves a quadratic program for the inputs with its limits, and moves the nodes
-by the solution, as far as gaps between the moves let the linearisation be trusted; a motion in a dead end is begun anew along the straight
-way to the reference. Deviations from the reference are measured by the rotation vector, which is defined for every attitude: there is no start
-from which the cost or its slope is undefined. The cost of what comes after the horizon is that of the linear-quadratic regulator.
+by the solution, within a trust region that depends on the gaps between the moves; a motion in a dead end is restarted along the straight
+path to the reference. Deviations from the reference are measured by the rotation vector, which is defined for every attitude, so the cost and its
+gradient are defined from every start. The terminal cost is that of the linear-quadratic regulator.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from heavytop.control.laws.base import BaseController
 from heavytop.control.linear.lqr import cost_of_rest
 from heavytop.control.linear.weights import Weights
 from heavytop.control.mpc.condensed_qp import QuadraticProgram, solver
-from heavytop.control.mpc.guards import FAR_TURN, HOPELESS_GAP, LARGE_GAP, PATIENCE, SETTLING, TRUST
 from heavytop.control.mpc.horizon_motion import Linear, Moves, Prediction
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError, wrong_shape
@@ -39,14 +38,22 @@ from heavytop.simulate.python_controller import SEEN
 from heavytop.system.model import Model
 
 LONGEST = 1000
-"""Moves of a horizon at most: the work grows with their square, the memory too."""
+"""Largest number of moves of a horizon: work and memory grow with its square."""
 KEPT_SECONDS = 1_000_000
-"""Times of calls that are kept at most; then the older half is forgotten."""
+"""Largest number of stored call times; then the older half is dropped."""
+TRUST, LARGE_GAP = (0.2, 1.5), 0.3
+"""Trust region: bounds of the turn (rad) of a node in one iteration; it halves while gaps of attitudes (rad) are large, else doubles."""
+FAR_TURN, PATIENCE, SETTLING = 1.0, 4, 10
+"""A motion turned by more than FAR_TURN (rad) whose cost has risen over PATIENCE samples is restarted, again after SETTLING more at the earliest."""
+HOPELESS_GAP = 100.0
+"""Gap of attitudes (2 tan of half the angle) that no linearisation closes."""
+MEMORY = ("q", "v", "u", "_time", "_statistics", "_costs", "_wait", "_trust", "_known")
+"""Attributes that change from sample to sample."""
 
 
 @dataclass
-class Told:
-    """What samples took (s), how many had no solution, and how many began anew."""
+class SampleStatistics:
+    """Computing times of samples (s), samples without a solution, and restarts."""
 
     seconds: list[float] = field(default_factory=list)
     failures: int = 0
@@ -56,15 +63,15 @@ class Told:
 class Predictive(BaseController):
     """A predictive controller: ``simulate(..., control=controller)``, alone or inside any wrapper, or a function of (t, q, v).
 
-    Made by :func:`mpc`. A simulation with ``control=`` begins with a fresh memory, one for each trajectory of a batch. Called by hand it
-    remembers the motion it expects between calls; :meth:`reset` forgets it.
+    Made by :func:`mpc`. A simulation with ``control=`` starts with a fresh memory, one for each trajectory of a batch. Called by hand it
+    keeps the predicted motion between calls; :meth:`reset` clears it.
 
     Attributes
     ----------
-    step, horizon : length of a move in s, number of moves. q, v, u : the expected motion (N + 1, nq), (N + 1, nv), (N, nu).
-    seconds : time of each call so far. failures : calls whose quadratic program had no solution; then the inputs planned before are used. Those
-        in which a bounded function was no number count too; it bounds nothing then.
-    restarts : how often the expected motion was given up.
+    step, horizon : length of a move in s, number of moves. q, v, u : the predicted motion (N + 1, nq), (N + 1, nv), (N, nu).
+    seconds : computing time of each call. failures : calls whose quadratic program had no solution, which use the previously planned inputs,
+        and calls in which a bounded function was not finite, which ignore that bound.
+    restarts : restarts of the predicted motion.
 
     Examples
     --------
@@ -87,7 +94,7 @@ class Predictive(BaseController):
     ) -> None:
         if model.description.time is not None:
             raise ControlError(
-                f"predictive control sees one instant ahead as the other, but the time is in the equations of {model.name!r}. "
+                f"predictive control assumes time-invariant dynamics, but {model.name!r} depends on time explicitly. "
                 "control.lqr(model, reference, inputs=plan.inputs) follows a plan of such a system."
             )
         self._settings: tuple[Any, ...] = model, reference, horizon, step, weights, limits, bounds, iterations
@@ -103,6 +110,7 @@ class Predictive(BaseController):
         self._program = QuadraticProgram(
             horizon, self.rates.nx, model.nu, self._weights[0] * step, final, self._weights[1] * step, self._limits, bounds
         )  # fmt: skip
+        self._shapes = (model.nq,), (model.nv,)
         self._known: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self._constant = reference.is_constant
         self.reset()
@@ -116,9 +124,8 @@ class Predictive(BaseController):
         return Moves(self._ahead, self.horizon)
 
     def _rehearse(self) -> None:
-        """Compile, load and touch all that a sample may need, so that no sample waits for it; then forget."""
-        begin = float(self.reference.start_time)
-        q_R, v_R, u_R = self._wanted(begin)
+        """Compile and load everything that a sample needs, so that no sample waits for it."""
+        q_R, v_R, u_R = self._wanted(float(self.reference.start_time))
         self._begin(q_R[0], v_R[0], u_R)
         self._ahead.straight(self.q[0], q_R)
         self._check_bounds(self._ahead.kept(self.q[1:], self.v[1:]))
@@ -126,22 +133,22 @@ class Predictive(BaseController):
         self.reset()
 
     def _check_bounds(self, kept: tuple[np.ndarray, np.ndarray] | None) -> None:
-        """What is bounded must have a value and a slope where the reference begins."""
+        """Bounded functions must have a value and a gradient at the start of the reference."""
         bounds = self._ahead.bounds
         if kept is None or bounds is None:
             return
         wrong = np.nonzero(~_known(*kept)[0])[0]
         if len(wrong):
             raise ControlError(
-                f"{bounds.labels[wrong[0]]} has no finite value and slope where the reference begins, got {kept[0][0, wrong[0]]:g}. "
-                "Write it so that it is finite and smooth wherever the system may come."
+                f"{bounds.labels[wrong[0]]} has no finite value and slope at the start of the reference, got {kept[0][0, wrong[0]]:g}. "
+                "It must be finite and smooth in all states that may occur."
             )
 
     # --- as a controller ------------------------------------------------------------------------------------------------------
 
     @property
     def host(self) -> Predictive:
-        """It is computed in Python at every sample."""
+        """The controller itself: it is evaluated in Python at every sample."""
         return self
 
     @property
@@ -150,37 +157,37 @@ class Predictive(BaseController):
         return self.model.nu
 
     def sessions(self, count: int) -> list[Callable[[float, np.ndarray, np.ndarray], np.ndarray]]:
-        """So many controllers with fresh memories. They tell this one how it went, whose own memory stays as it is."""
-        self._told = told = Told()
+        """``count`` controllers with fresh memories, whose statistics are those of this one; its own memory is unchanged."""
+        self._statistics = statistics = SampleStatistics()
         made = [deepcopy(self) for _ in range(count)]
         for one in made:
             one._rehearse()
-            one._told = told
+            one._statistics = statistics
         return list(made)
 
     @property
     def signal_size(self) -> int:
-        """The signal is the answer of a sample."""
+        """Size of the signal, which holds the inputs of a sample."""
         return self.model.nu
 
     def signal(self, times: Numbers) -> np.ndarray:
-        """Zeros; answers take their place as the run goes on."""
+        """Zeros, replaced by the inputs of each sample during the run."""
         return np.zeros((*np.shape(times), self.model.nu))
 
     def composed(self, model: Any) -> Traced:
-        """What stands for the controller in native code: the answer of the sample, and what is seen (:mod:`heavytop.simulate.python_controller`)."""
+        """The placeholder in native code: inputs of the sample and measurements for it (:mod:`heavytop.simulate.python_controller`)."""
         own = self.model
         for what in ("nq", "nv", "nu"):
             if getattr(model, what) != getattr(own, what):
                 raise ControlError(
-                    f"predictive control was made for {own.name!r} with {what} = {getattr(own, what)}, the plant {model.name!r} has "
+                    f"predictive control was made for {own.name!r} with {what} = {getattr(own, what)}, but the plant {model.name!r} has "
                     f"{getattr(model, what)}. OnPart(controller, model) controls a part of a plant."
                 )
         s = {"t": symbol("t"), "q": symbol("q", own.nq), "v": symbol("v", own.nv), "signal": symbol("signal", own.nu)}
         return trace_of("mpc", s, {"u": s["signal"], **dict(zip(SEEN, (s["t"], s["q"], s["v"]), strict=True))})
 
     def with_reference(self, reference: Reference | Array) -> Predictive:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The same controller for another motion, or another configuration (nq,) to hold; it knows its parameters and its step."""
+        """The same controller for another reference motion or set-point (nq,); parameters of the model are kept unless the reference has its own."""
         model, before, *others = self._settings
         following = _as_reference(model, reference)
         if not following.parameters:
@@ -188,9 +195,9 @@ class Predictive(BaseController):
         return Predictive(model, following, *others)
 
     def export_c(self, folder: str | Path, *, name: str = "predictive") -> list[Path]:
-        """Write the controller as C99 without allocation and with bounded run time, with tests and a README, for a flight controller.
+        """Export the controller as C99 without allocation and with bounded run time, with tests and a README, for a flight controller.
 
-        One call a sample: state and reference in, inputs out (``NAME_mpc.h``). Double precision. Soft bounds of states are not exported.
+        One call per sample: state and reference in, inputs out (``NAME_mpc.h``). Double precision. Soft bounds of states are not exported.
         """
         from heavytop.control.mpc.export import export_predictive
 
@@ -199,30 +206,29 @@ class Predictive(BaseController):
     # --- copies ---------------------------------------------------------------------------------------------------------------
 
     def recipe(self) -> tuple[Any, ...]:
-        """It is made again from its settings, with its memory; the quadratic program begins anew."""
+        """Settings and memory; the quadratic program is not warm-started."""
         return _remade, (self._settings, {name: vars(self)[name] for name in MEMORY})
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in (*MEMORY, "_program"):  # the expected motion moves on from sample to sample
+        if name in MEMORY:
             vars(self)[name] = value
         else:
             super().__setattr__(name, value)
 
     def _make_key(self) -> str | None:
-        return instance_key()  # two of one memory would spoil it
+        return instance_key()  # a memory must not be shared
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Predictive:
         made = memo[id(self)] = object.__new__(type(self))
         vars(made).update({k: v for k, v in vars(self).items() if k not in ("_moves", "_key")})
-        made._program = self._program.copy()
-        vars(made).update({name: deepcopy(vars(self)[name]) for name in MEMORY})
+        vars(made).update({name: deepcopy(vars(self)[name]) for name in MEMORY}, _program=self._program.copy())
         return made
 
     def __copy__(self) -> Predictive:
-        return deepcopy(self)  # two of one memory would spoil it
+        return deepcopy(self)  # a memory must not be shared
 
     def _final_cost(self) -> np.ndarray:
-        """P of the regulator where the reference ends or rests; without one ten times the weights."""
+        """P of the regulator at the end of the reference, if it rests there and a regulator exists; else ten times the weights."""
         Q, R = (np.diag(w) * self.step for w in self._weights)
         end = self.reference.duration or 0.0
         q, v, _ = self.reference(end)
@@ -235,18 +241,17 @@ class Predictive(BaseController):
         return 10.0 * Q
 
     def _balance(self, q: np.ndarray) -> np.ndarray:
-        """Inputs (nu,) that come nearest to holding q."""
+        """Inputs (nu,) that hold q as closely as possible."""
         zero = np.zeros(self.model.nv)
         return needed_inputs(self.model, q, zero, zero, self.reference.parameters_of(self.model))
 
     # --- the loop -----------------------------------------------------------------------------------------------------------
 
     def reset(self) -> None:
-        """Forget the expected motion and the measured times."""
-        self._shapes = (self.model.nq,), (self.model.nv,)
+        """Clear the predicted motion and the measured times."""
         self.q = self.v = self.u = np.zeros(0)
         self._time: float | None = None
-        self._told = Told()
+        self._statistics = SampleStatistics()
         self._program.forget()
         self._costs: list[float] = []
         self._wait, self._trust = PATIENCE, TRUST[1]
@@ -263,7 +268,7 @@ class Predictive(BaseController):
                 nodes[:-1] = nodes[1:]
 
     def _wanted(self, t: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """q_R, v_R at the nodes 1 to N, and the inputs they need in the moves."""
+        """q_R, v_R at the nodes 1 to N, and the inputs of the moves that they require."""
         if self._constant and self._known is not None:
             return self._known
         times = t - self.reference.start_time + self.step * np.arange(self.horizon + 1)
@@ -278,7 +283,7 @@ class Predictive(BaseController):
     def __call__(self, t: float, q: Array, v: Array) -> np.ndarray:
         """The input (nu,) at the time t (s) in the state (q, v)."""
         clock = perf_counter()
-        if not isinstance(t, int | float | np.number) or not isfinite(t):
+        if not isfinite(t):
             raise ControlError(f"predictive control needs a finite time in s, got {t!r}.")
         q, v = numbers(q, "q (in predictive control)"), numbers(v, "v (in predictive control)")
         if q.shape != self._shapes[0] or v.shape != self._shapes[1]:
@@ -297,7 +302,7 @@ class Predictive(BaseController):
             for _ in range(self.iterations):
                 self._iterate(q_R, v_R, u_R)
         else:
-            self._told.failures += 1  # nothing is known of the state: the inputs that were planned before are used
+            self._statistics.failures += 1  # the state is unknown: use the previously planned inputs
         if len(self.seconds) >= KEPT_SECONDS:
             del self.seconds[: KEPT_SECONDS // 2]
         self.seconds.append(perf_counter() - clock)
@@ -306,13 +311,11 @@ class Predictive(BaseController):
     def _wrong_state(self, q: np.ndarray, v: np.ndarray) -> Exception:
         if q.ndim == 2:
             return ControlError(
-                "called by hand, predictive control has the memory of one trajectory, but the state has a batch axis: give "
-                "simulate(..., control=controller), which keeps a memory for each."
+                "called by hand, predictive control has the memory of one trajectory, but the state has a batch axis: use "
+                "simulate(..., control=controller), which keeps one memory per trajectory."
             )
-        name, what, got = (
-            ("q", *(self._shapes[0], q.shape)) if q.shape != self._shapes[0] else ("v", self._shapes[1], v.shape)
-        )
-        return wrong_shape(f"{name} of {self.model.name!r} (in predictive control)", what, got)
+        name, value, shape = next(x for x in zip("qv", (q, v), self._shapes, strict=True) if x[1].shape != x[2])
+        return wrong_shape(f"{name} of {self.model.name!r} (in predictive control)", shape, value.shape)
 
     def _iterate(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
         ne = self.rates.ne
@@ -329,7 +332,7 @@ class Predictive(BaseController):
             kept = self._only(kept, known)
         solved = self._program.solve(linear, deviation, self.u, u_R, kept)
         if solved is None:
-            self._told.failures += 1  # the inputs that were planned before are used
+            self._statistics.failures += 1  # use the previously planned inputs
             planned = self.u
             self._restart(q_R, v_R, u_R)
             self.u = planned
@@ -343,14 +346,14 @@ class Predictive(BaseController):
         self.v[1:] += dx[:, ne:]
 
     def _only(self, kept: tuple[np.ndarray, np.ndarray], known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Bounded values and slopes, where those that are no numbers bound nothing: such a sample counts as a failure."""
-        self._told.failures += 1
+        """Bounded values and slopes with those that are not finite moved inside their bounds; such a sample counts as a failure."""
+        self._statistics.failures += 1
         bounds: Any = self._ahead.bounds
         inside = np.broadcast_to(np.clip(0.0, bounds.lower, bounds.upper), known.shape)
         return np.where(known, kept[0], inside), np.where(known[..., None], kept[1], 0.0)
 
     def _watch(self, linear: Linear, deviation: np.ndarray, u_R: np.ndarray) -> tuple[float, float]:
-        """The largest gap (rad) and the cost of the expected motion; steps are trusted as gaps tell, costs are remembered."""
+        """The largest gap (rad) and the cost of the predicted motion; updates trust region and stored costs."""
         gap = np.abs(linear.defect[:, self._angles]).max(initial=0.0)
         low, high = TRUST
         self._trust = max(0.5 * self._trust, low) if gap > LARGE_GAP else min(2.0 * self._trust, high)
@@ -360,39 +363,38 @@ class Predictive(BaseController):
         return gap, cost
 
     def _is_dead_end(self, linear: Linear, gap: float, cost: float) -> bool:
-        """Whether a gap is too large to be closed, or a far turned motion becomes ever more expensive.
+        """Whether a gap is too large to be closed, or the cost of a far turned motion rises.
 
-        There are dead ends: upside down without thrust no small change helps, as thrust pushes the wrong way and a turn alone changes
-        nothing.
+        For example, upside down without thrust no small change reduces the cost: thrust pushes the wrong way and a turn alone changes nothing.
         """
         far = np.abs(linear.away[:, self._turns]).max(initial=0.0) > FAR_TURN
         stuck = self._wait <= 0 and far and cost > self._costs[0]
         return bool(stuck or not np.isfinite(cost) or not gap < HOPELESS_GAP)
 
     def _restart(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
-        """Expect a way straight on the manifold to the reference within half the horizon."""
-        self._told.restarts += 1
+        """Restart along the straight path on the manifold to the reference, reached within half the horizon."""
+        self._statistics.restarts += 1
         self.q[1:], moved = self._ahead.straight(self.q[0], q_R)
         self.v[1:] = moved if moved.shape == v_R.shape else v_R
         self.u = np.clip(u_R, *self._limits)
 
     @property
     def seconds(self) -> list[float]:
-        """Times of the samples in s: of calls by hand since :meth:`reset`, or of all trajectories of the last simulation."""
-        return self._told.seconds
+        """Computing times of samples in s: of calls by hand since :meth:`reset`, or of all trajectories of the last simulation."""
+        return self._statistics.seconds
 
     @property
     def failures(self) -> int:
-        """Samples at which the quadratic program had no solution, as in :attr:`seconds`."""
-        return self._told.failures
+        """Number of samples without a solution of the quadratic program, counted as in :attr:`seconds`."""
+        return self._statistics.failures
 
     @property
     def restarts(self) -> int:
-        """Samples at which the expected motion was begun anew, as in :attr:`seconds`."""
-        return self._told.restarts
+        """Number of restarts of the predicted motion, counted as in :attr:`seconds`."""
+        return self._statistics.restarts
 
     def report(self) -> str:
-        """Times of the calls so far, all of them: everything is compiled when the controller is made."""
+        """Summary of the computing times of all calls."""
         if not self.seconds:
             return "0 samples"
         taken = np.array(self.seconds) * 1e3
@@ -421,22 +423,22 @@ def mpc(
 
     Parameters
     ----------
-    model : what is predicted.
+    model : the prediction model.
     reference : motion to follow, or configuration (nq,) to hold; default: the neutral one.
-    horizon, step : number and length (s) of the moves that are looked ahead; the controller is sampled with this step.
+    horizon, step : number and length (s) of the predicted moves; the controller is sampled with this step.
     cost : weights of deviations from the reference.
-    limits : of the inputs, always kept: pair (lower, upper), :class:`.Limits`, or a mapping from inputs to pairs. ``system.limits``, those of
-        joints, limits efforts and bounds positions and velocities of the joints as ``states`` does.
+    limits : hard limits of the inputs: pair (lower, upper), :class:`.Limits`, or a mapping from inputs to pairs. ``system.limits``, those of
+        joints, limits efforts and bounds positions and velocities of the joints like ``states``.
     speeds : name of a velocity -> (lower, upper). states : name of a coordinate or a velocity -> (lower, upper).
-    within : functions of the state with bounds: cones of attitudes, half-spaces, own ones (:class:`.Within`), one or several. These and
-        the two before are kept as well as possible (slacks), as a disturbance may make it impossible.
+    within : functions of the state with bounds (:class:`.Within`): cones of attitudes, half-spaces, user-defined ones. These, ``speeds`` and
+        ``states`` are soft constraints (slacks), as a disturbance may make them impossible.
     iterations : linearisations per sample.
-    parameters : values of the model's parameters, by name; default: those of the reference (a plan knows its own), else the model's.
+    parameters : values of the model's parameters by name; default: those of the reference, such as a plan, else the model's.
 
     Raises
     ------
     ControlError
-        Before anything is compiled: what is asked for contradicts itself.
+        Arguments contradict each other; raised before anything is compiled.
 
     Examples
     --------
@@ -447,34 +449,20 @@ def mpc(
     >>> bool(abs(run.q[-1]).max() < 1e-2)
     True
     """
-    if not isinstance(horizon, int | np.integer) or isinstance(horizon, bool) or not 2 <= horizon <= LONGEST:
+    if horizon != int(horizon) or not 2 <= horizon <= LONGEST:
         raise ControlError(f"the horizon must be a whole number of 2 to {LONGEST} moves, got {horizon!r}.")
-    if isinstance(step, bool) or not isinstance(step, int | float | np.number) or not 0 < step < np.inf:
+    if not 0 < step < np.inf:
         raise ControlError(f"the step of predictive control must be positive, got {step!r} s.")
-    if not isinstance(iterations, int | np.integer) or isinstance(iterations, bool) or iterations < 1:
+    if iterations != int(iterations) or iterations < 1:
         raise ControlError(f"iterations must be 1, 2, ..., got {iterations!r}.")
     if not model.nu:
-        raise ControlError(
-            f"{model.name!r} has no inputs, so there is nothing to control it with. Add one: system.input(...)."
-        )
+        raise ControlError(f"{model.name!r} has no inputs to control it with. Add one: system.input(...).")
     if cost is not None and not isinstance(cost, Weights):
         raise ControlError(f"cost takes Weights(places=, speeds=, inputs=), got {cost!r}.")
     solver()
     limited, bounds = input_bounds(model, limits), state_bounds(model, speeds, states, within, limits)
-    return Predictive(
-        model,
-        _as_reference(model, reference).with_parameters(parameters, model),
-        int(horizon),
-        float(step),
-        cost or Weights(),
-        limited,
-        bounds,
-        int(iterations),
-    )
-
-
-MEMORY = ("_known", "q", "v", "u", "_time", "_told", "_costs", "_wait", "_trust")
-"""What a controller remembers between samples."""
+    following = _as_reference(model, reference).with_parameters(parameters, model)
+    return Predictive(model, following, int(horizon), float(step), cost or Weights(), limited, bounds, int(iterations))
 
 
 def _remade(settings: tuple[Any, ...], memory: dict[str, Any]) -> Predictive:
@@ -491,13 +479,13 @@ def _as_reference(model: Model, reference: Reference | Array | None) -> Referenc
         if own != other:
             raise ControlError(
                 f"the reference is made for {reference.model.name!r} with {what} = {other}, predictive control for {model.name!r} with "
-                f"{what} = {own}. Make both for one model."
+                f"{what} = {own}."
             )
     return reference
 
 
 def _known(value: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Which values (..., m) are numbers, with slopes (..., m, n) that are."""
+    """Which values (..., m) and slopes (..., m, n) are finite."""
     return np.isfinite(value) & np.isfinite(slope).all(axis=-1)
 
 

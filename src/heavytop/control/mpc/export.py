@@ -1,4 +1,9 @@
-"""A predictive controller as C99 for a flight controller: its prediction as straight-line code, the rest as bounded loops around it."""
+"""Export of predictive control as C99: the prediction as straight-line code, in the program of the folder ``c99``.
+
+Condensing, the quadratic program and the restarts are loops of bounded length over arrays of constant size, in two structures of the caller.
+The quadratic program is solved by block pivoting, which might cycle; after a few rounds the primal active-set method continues, whose cost
+decreases in every round.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +16,22 @@ import numpy as np
 from heavytop._files import typed_errors, write_set
 from heavytop._format import safe_name
 from heavytop.compile.backends.c99 import literal
-from heavytop.control.mpc import c_program as mpc_c
-from heavytop.control.mpc import guards
+from heavytop.control.mpc import controller
 from heavytop.errors import ControlError
 
 if TYPE_CHECKING:
     from heavytop.control.mpc.controller import Predictive
 
 SAMPLES = 24
-"""Samples of the test."""
+"""Samples of the exported test."""
 START = 1.5
-"""How far from the reference they begin, m or rad."""
+"""Distance of its start from the reference, m or rad."""
 TOLERANCE = 1e-6
-"""Of the inputs in the test, relative to one plus their largest."""
+"""Tolerance of its inputs, relative to one plus the largest."""
 BLOCK_ROUNDS = 8
-"""Rounds in which all variables may change sides."""
+"""Rounds of block pivoting."""
 ROUNDS_EACH = 5
-"""Changes of single active bounds at most, for each variable."""
+"""Largest number of single exchanges of active bounds per variable."""
 
 
 def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predictive") -> list[Path]:
@@ -36,14 +40,14 @@ def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predic
     Raises
     ------
     ControlError
-        It has soft bounds of states, which the exported quadratic program does not know.
+        It has soft bounds of states, which the exported quadratic program does not support.
     """
     from heavytop.compile.backends.c_export import MARK, c_texts, check_replaceable
 
     if ahead._ahead.bounds is not None:
         raise ControlError(
-            f"{ahead!r} has soft bounds of states ({', '.join(dict.fromkeys(ahead._ahead.bounds.labels))}): the C program solves quadratic "
-            "programs with limits of inputs only. Export a controller without speeds, states and within."
+            f"{ahead!r} has soft bounds of states ({', '.join(dict.fromkeys(ahead._ahead.bounds.labels))}), which the exported quadratic program "
+            "does not support. Export a controller without speeds, states and within."
         )
     label = safe_name(safe_name(name, "c"), "file")
     with typed_errors(folder):
@@ -53,20 +57,21 @@ def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predic
     rows = _samples(ahead)
     vectors = dict(zip(functions, _vectors(ahead, rows), strict=True))
     _, texts = c_texts(folder, functions, name=label, vectors=vectors)
-    texts |= {f"{label}_mpc.h": mpc_c.HEADER, f"{label}_mpc.c": mpc_c.SOURCE, f"test_{label}_mpc.c": mpc_c.TEST}
+    program = {f"{label}_mpc.h": "mpc.h", f"{label}_mpc.c": "mpc.c", f"test_{label}_mpc.c": "test_mpc.c"}
+    texts |= {file: (Path(__file__).parent / "c99" / name).read_text("utf-8") for file, name in program.items()}
     texts[f"{label}_mpc.c"] = texts[f"{label}_mpc.c"].replace("@TABLES@", _tables(ahead))
     texts[f"test_{label}_mpc.c"] = texts[f"test_{label}_mpc.c"].replace("@TABLES@", _test_tables(ahead, rows))
     m, straight = ahead.model, functions[f"{label}_straight"]
     speeds = straight.outputs["w"][0]
     values = {
         "MARK": MARK, "LABEL": label, "L": label, "GUARD": label.upper(), "N": ahead.horizon, "NQ": m.nq, "NV": m.nv, "NU": m.nu,
-        "NX": ahead.rates.nx, "NE": ahead.rates.ne, "PATIENCE": guards.PATIENCE, "SETTLING": guards.SETTLING,
+        "NX": ahead.rates.nx, "NE": ahead.rates.ne, "PATIENCE": controller.PATIENCE, "SETTLING": controller.SETTLING,
         "BLOCK_ROUNDS": BLOCK_ROUNDS, "ROUNDS": ROUNDS_EACH * ahead.horizon * m.nu,
         "SPEEDS": speeds, "SPEED": "moved[i]" if speeds == m.nv else "v_R[k * NV + i]",
         "PREDICTION": f"{label}_prediction", "STRAIGHT": f"{label}_straight", "MOVE": f"{label}_move", "ITERATIONS": ahead.iterations,
         "COUNT": len(rows), "EACH": "0" if ahead._constant else "k", "TOLERANCE": TOLERANCE,
     }  # fmt: skip
-    for file in (f"{label}_mpc.h", f"{label}_mpc.c", f"test_{label}_mpc.c"):
+    for file in program:
         for key, value in values.items():
             texts[file] = texts[file].replace(f"@{key}@", str(value))
     texts["Makefile"] = _makefile(texts["Makefile"], label)
@@ -75,7 +80,7 @@ def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predic
 
 
 def _samples(ahead: Predictive) -> list[tuple[np.ndarray, ...]]:
-    """(q, v, q_R, v_R, u_R, u) of the samples of a motion from a random start, predicted by the controller itself."""
+    """(q, v, q_R, v_R, u_R, u) of the samples of a motion from a random start, by the controller's own prediction."""
     from copy import deepcopy
 
     own, model, rng = deepcopy(ahead), ahead.model, np.random.default_rng(0)
@@ -90,7 +95,7 @@ def _samples(ahead: Predictive) -> list[tuple[np.ndarray, ...]]:
         q_R, v_R, u_R = (x.copy() for x in own._wanted(t))
         u = own(t, q, v)
         rows.append((q, v, q_R, v_R, u_R, u))
-        # the next state is where the move ends: what it misses from a guess, moved there
+        # the next state is the end of the move: a guess moved by its defect
         nodes = np.stack([q, q]), np.stack([v, v])
         for _ in range(3):
             linear = own._ahead.linear(*nodes, u[None], q_R[:1], v_R[:1])
@@ -102,7 +107,7 @@ def _samples(ahead: Predictive) -> list[tuple[np.ndarray, ...]]:
 
 
 def _vectors(ahead: Predictive, rows: Sequence[tuple[np.ndarray, ...]]) -> tuple[list[np.ndarray], ...]:
-    """Test vectors of prediction, straight way and move."""
+    """Test vectors of prediction, straight path and move."""
     q, v, u = (np.array([row[k] for row in rows[:-1]]) for k in (0, 1, 5))
     q_1, v_1 = (np.array([row[k] for row in rows[1:]]) for k in (0, 1))
     q_R, v_R = (np.array([row[k][0] for row in rows[:-1]]) for k in (2, 3))
@@ -125,7 +130,7 @@ def _tables(ahead: Predictive) -> str:
     angles, turns = np.zeros(nx), np.zeros(nx)
     angles[ahead._angles], turns[ahead._turns] = 1, 1
     names = ("TRUST_LOW", "TRUST_HIGH", "LARGE_GAP", "FAR_TURN", "HOPELESS_GAP")
-    numbers = (*guards.TRUST, *(getattr(guards, name) for name in names[2:]))
+    numbers = (*controller.TRUST, *(getattr(controller, name) for name in names[2:]))
     lines = [f"#define {name} {float(number)!r}" for name, number in zip(names, numbers, strict=True)]
     lines += [
         f"static const double step = {literal(ahead.step)};",
@@ -177,10 +182,10 @@ def _readme(ahead: Predictive, label: str) -> str:
 ## The controller
 
 `{label}_sample` in `{label}_mpc.h` is one sample of the predictive controller with {n} moves of {ahead.step:g} s: it linearises the
-expected motion, solves a quadratic program in {size} inputs and returns the first of them. No allocation, no global data:
-`{label}_memory` is what it remembers, `{label}_room` (about {room / 1000:.0f} kB) is room for one sample. One to eight factorisations of
-{size} x {size} as a rule, a hundred where the active limits change much, at most {BLOCK_ROUNDS + ROUNDS_EACH * size}. If there is no solution, the
-inputs planned before are used. The reference and the inputs it needs come from outside.
+predicted motion, solves a quadratic program in {size} inputs and returns the first of them. No allocation, no global data:
+`{label}_memory` is its state, `{label}_room` (about {room / 1000:.0f} kB) its workspace. A sample takes one to eight factorisations of
+{size} x {size} typically, a hundred if many active limits change, at most {BLOCK_ROUNDS + ROUNDS_EACH * size}. Without a solution the
+previously planned inputs are used. The caller supplies the reference and the inputs it requires.
 
-`make test` also runs {SAMPLES} samples of a motion from a random start and compares the inputs with those of the model's controller.
+`make test` also runs {SAMPLES} samples of a motion from a random start and compares the inputs with those of the Python controller.
 """

@@ -1,6 +1,6 @@
-"""The motion over a horizon, move by move: its gaps and their slopes, and how far it is from a reference.
+"""Prediction over a horizon: gaps between moves and their Jacobians, deviations from a reference.
 
-Moves are Runge-Kutta steps of order 4 in the chart around the node where they begin. All moves of a horizon are one native batch.
+Moves are Runge-Kutta steps of order 4 in the chart around their first node. All moves of a horizon are one native batch.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Linear(NamedTuple):
 
     Attributes
     ----------
-    defect : (N, nx) by how much moves miss the next node. A, B : (N, nx, nx), (N, nx, nu) its slopes.
-    away : (N, nx) deviation from the reference at the nodes 1 to N. turn : (N, nx, nx) its slope.
+    defect : (N, nx) gaps between the ends of moves and the next nodes. A, B : (N, nx, nx), (N, nx, nu) their Jacobians.
+    away : (N, nx) deviation from the reference at the nodes 1 to N. turn : (N, nx, nx) its Jacobian.
     """
 
     defect: np.ndarray
@@ -41,7 +41,7 @@ class Prediction:
 
     Parameters
     ----------
-    rates : of the model in charts. step : length of a move in s. bounds : of states; None: there are none.
+    rates : chart dynamics of the model. step : length of a move in s. bounds : soft bounds of states, or None.
     parameters : values by name; default: those of the model.
     """
 
@@ -85,7 +85,7 @@ class Prediction:
         return trace_of("prediction", {**s, "p": p}, outputs)
 
     def _trace_straight(self) -> Traced:
-        """(q, q_R, left, before, h) -> the place where the part ``left`` of the way from q to q_R is left, and the velocity there."""
+        """(q, q_R, left, before, h) -> the point where the part ``left`` of the path from q to q_R remains, and the velocity there."""
         c, nq = self.rates.model.coordinates, self.rates.model.nq
         s = {"q": symbol("q", nq), "q_R": symbol("q_R", nq)} | {name: symbol(name) for name in ("left", "before", "h")}
         away = place(c, s["q_R"], s["q"])
@@ -93,7 +93,7 @@ class Prediction:
         return trace_of("straight", s, {"q_1": c.project(here), "w": c.difference(last, here) / s["h"]})
 
     def _trace_kept(self) -> Traced:
-        """(q, v, p) -> bounded values (m,) and their slopes (m, nx) by the deviation in the chart around q."""
+        """(q, v, p) -> bounded values (m,) and their Jacobian (m, nx) by the deviation in the chart around q."""
         r, c, bounds = self.rates, self.rates.model.coordinates, self.bounds
         s = {"q": symbol("q", r.model.nq), "v": symbol("v", r.nv), "p": symbol("p", len(self._p))}
         if bounds is None:
@@ -126,15 +126,15 @@ class Prediction:
         return trace_of("move", {"q": q, "e": e}, {"q": c.project(chart(c, q, e))})
 
     def trace(self, what: str) -> Traced:
-        """The function of that name as it is exported: "prediction", "straight" or "move"."""
+        """The exported function "prediction", "straight" or "move"."""
         return {"prediction": self._trace_linear, "straight": self._trace_straight, "move": self._trace_move}[what]()
 
     @cached_property
     def _kept(self) -> Kernel:
-        return Kernel(self._trace_kept())  # functions of users have no name to find them by
+        return Kernel(self._trace_kept())  # user-defined functions have no key
 
     def kept(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Bounded values (N + 1, m) at nodes q (N + 1, nq), v (N + 1, nv), and their slopes (N + 1, m, nx); None if nothing is bounded."""
+        """Bounded values (N + 1, m) at nodes q (N + 1, nq), v (N + 1, nv), and their Jacobians (N + 1, m, nx); None without bounds."""
         if self.bounds is None:
             return None
         value, slope = self._kept(q, v, self._p)
@@ -149,14 +149,14 @@ class Prediction:
         return self._moved(q, e)[0]
 
     def straight(self, q: np.ndarray, q_R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes (N, nq) and joint velocities (N, nv) on the straight way from q (nq,) to q_R (N, nq), which ends after N / 2 moves."""
+        """Nodes (N, nq) and joint velocities (N, nv) on the straight path from q (nq,) to q_R (N, nq), which ends after N / 2 moves."""
         left = np.maximum(1.0 - np.arange(len(q_R) + 1) / max(len(q_R) // 2, 1), 0.0)
         nodes, speeds = self._straight(q, q_R, left[1:], left[:-1], self.step)
         return nodes, speeds
 
 
 class Moves(BoundHere):
-    """The moves of one horizon in room of their own: a call is one native call and a few copies. What it returns holds until the next one.
+    """The moves of one horizon in preallocated arrays, which the next call overwrites.
 
     Parameters
     ----------

@@ -1,60 +1,3 @@
-"""The text of the C99 program of a predictive controller around its exported functions: condensing, the quadratic program, the guards.
-
-Sizes are constants, all room is in two structures of the caller, loops are bounded. The quadratic program in the inputs is solved by block
-pivoting: all variables that contradict the guess of active bounds change sides at once. That may cycle; after a few rounds the primal
-active-set method takes over, which changes one variable at a time and never comes back.
-"""
-
-from __future__ import annotations
-
-HEADER = """\
-/* @MARK@ */
-#ifndef HEAVYTOP_@GUARD@_MPC_H
-#define HEAVYTOP_@GUARD@_MPC_H
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-enum { @L@_MOVES = @N@, @L@_NQ = @NQ@, @L@_NV = @NV@, @L@_NU = @NU@, @L@_NX = @NX@ };
-
-/* What the controller remembers between samples. */
-typedef struct {
-    double q[@L@_MOVES + 1][@L@_NQ], v[@L@_MOVES + 1][@L@_NV], u[@L@_MOVES][@L@_NU];
-    double costs[@PATIENCE@ + 1], trust;
-    int cost_count, wait, begun, failures, restarts;
-    signed char side[@L@_MOVES * @L@_NU];
-} @L@_memory;
-
-/* Room for one sample; nothing in it must be kept. */
-typedef struct {
-    double defect[@L@_MOVES][@L@_NX], A[@L@_MOVES][@L@_NX * @L@_NX], B[@L@_MOVES][@L@_NX * @L@_NU];
-    double away[@L@_MOVES][@L@_NX], turn[@L@_MOVES][@L@_NX * @L@_NX];
-    double f[@L@_MOVES][@L@_NX], S[@L@_MOVES][@L@_NX][@L@_MOVES * @L@_NU];
-    double G[@L@_NX][@L@_MOVES * @L@_NU], H[@L@_MOVES * @L@_NU][@L@_MOVES * @L@_NU];
-    double C[@L@_MOVES * @L@_NU][@L@_MOVES * @L@_NU];
-    double g[@L@_MOVES * @L@_NU], x[@L@_MOVES * @L@_NU], y[@L@_MOVES * @L@_NU], low[@L@_MOVES * @L@_NU], high[@L@_MOVES * @L@_NU];
-    double d[@L@_MOVES][@L@_NX], dx[@L@_NX];
-} @L@_room;
-
-/* Forget the expected motion. */
-void @L@_reset(@L@_memory *m);
-
-/* One sample: the inputs u for the state (q, v).
-   moves: how many moves have passed since the sample before (0 or 1 as a rule; ignored after a reset).
-   q_R, v_R: the reference at the ends of the next moves; u_R: the inputs it needs in them.
-   Returns 0; 1: there was no solution or the state was no number, u is what was planned before. */
-int @L@_sample(@L@_memory *m, @L@_room *w, int moves, const double *q, const double *v, const double *q_R,
-               const double *v_R, const double *u_R, double *u);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif
-"""
-
-SOURCE = """\
 /* @MARK@ */
 #include "@LABEL@_mpc.h"
 
@@ -129,7 +72,7 @@ static void weigh(@L@_room *w)
         }
 }
 
-/* Expect a way straight on the manifold to the reference within half the horizon. */
+/* Restart along the straight path on the manifold to the reference, reached within half the horizon. */
 static void restart(@L@_memory *m, const double *q_R, const double *v_R, const double *u_R)
 {
     int k, i, half = N / 2 > 0 ? N / 2 : 1;
@@ -149,7 +92,7 @@ static void restart(@L@_memory *m, const double *q_R, const double *v_R, const d
     }
 }
 
-/* Of the expected motion: its largest gap (rad), its largest turn away from the reference (rad), its cost. */
+/* Largest gap (rad), largest turn away from the reference (rad) and cost of the predicted motion. */
 typedef struct {
     double gap, far, cost;
 } outlook;
@@ -178,7 +121,7 @@ static outlook look_ahead(const @L@_memory *m, const @L@_room *w, const double *
     return seen;
 }
 
-/* Steps are trusted as gaps tell, costs are remembered. */
+/* Update trust region and stored costs. */
 static void remember(@L@_memory *m, const outlook *seen)
 {
     if (seen->gap > LARGE_GAP)
@@ -193,7 +136,7 @@ static void remember(@L@_memory *m, const outlook *seen)
     m->wait--;
 }
 
-/* Whether a gap is too large to be closed, or a far turned motion becomes ever more expensive. */
+/* Whether a gap is too large to be closed, or the cost of a far turned motion rises. */
 static int is_dead_end(const @L@_memory *m, const outlook *seen)
 {
     int stuck = m->wait <= 0 && seen->far > FAR_TURN && seen->cost > m->costs[0];
@@ -260,7 +203,7 @@ static void condense(@L@_memory *m, @L@_room *w, const double *u_R)
             w->H[j][n] = w->H[n][j];
 }
 
-/* x with the active variables at their bounds; 0: the matrix is not positive definite. */
+/* x with the active variables at their bounds; returns 0 if the matrix is not positive definite. */
 static int solve(@L@_room *w, const signed char *side)
 {
     int i, j, n;
@@ -316,7 +259,7 @@ static double slope_at(const @L@_room *w, int i)
     return slope;
 }
 
-/* All variables that contradict the guess change sides at once: a few rounds where it settles, which is not sure. */
+/* Block pivoting: all variables that contradict the active set change sides together. Takes few rounds, but may cycle. */
 static int settle(@L@_room *w, signed char *side)
 {
     int round, i, wrong;
@@ -341,11 +284,11 @@ static int settle(@L@_room *w, signed char *side)
     return 0;
 }
 
-/* One variable at a time: towards the least value until a bound is met, which is held; there the one is let go that gains most. The value
-   falls from round to round, so no guess comes back. */
+/* Primal active-set method: move towards the minimum until a bound becomes active; at the minimum of a face release the bound with the largest
+   multiplier of the wrong sign. The cost decreases in every round, so that no active set repeats. */
 static int descend(@L@_room *w, signed char *side)
 {
-    double least = 0.0; /* slopes that are rounding */
+    double least = 0.0; /* slopes below this are rounding */
     int round, i, k;
     for (i = 0; i < SIZE; i++) {
         if (1e-12 * fabs(w->g[i]) > least)
@@ -392,7 +335,7 @@ static int descend(@L@_room *w, signed char *side)
     return 0;
 }
 
-/* The least x^T H x / 2 + g^T x within bounds; begins with the sides of the sample before. 0: not found. */
+/* Minimum of x^T H x / 2 + g^T x within bounds, starting from the active set of the previous sample; returns 0 if not found. */
 static int minimize(@L@_room *w, signed char *side)
 {
     return settle(w, side) || descend(w, side);
@@ -472,38 +415,3 @@ int @L@_sample(@L@_memory *m, @L@_room *w, int moves, const double *q, const dou
         u[i] = m->begun ? m->u[0][i] : clip(u_R[i], lowest[i], highest[i]);
     return failed;
 }
-"""
-
-TEST = """\
-/* @MARK@ */
-#include "@LABEL@_mpc.h"
-
-#include <math.h>
-#include <stdio.h>
-
-@TABLES@
-
-static @L@_memory memory;
-static @L@_room room;
-
-int main(void)
-{
-    double worst = 0.0, scale = 1.0, u[@L@_NU];
-    int k, i, failed = 0;
-    @L@_reset(&memory);
-    for (k = 0; k < @COUNT@; k++) {
-        failed += @L@_sample(&memory, &room, k > 0, states[k], states[k] + @L@_NQ, references[@EACH@], references[@EACH@] + @L@_MOVES * @L@_NQ,
-            references[@EACH@] + @L@_MOVES * (@L@_NQ + @L@_NV), u);
-        for (i = 0; i < @L@_NU; i++) {
-            double d = fabs(u[i] - answers[k][i]);
-            if (fabs(answers[k][i]) + 1.0 > scale)
-                scale = fabs(answers[k][i]) + 1.0;
-            if (!(d <= worst))
-                worst = d;
-        }
-    }
-    printf("@L@_sample: %d samples, %d restarts, %d without a solution; largest difference %g (allowed @TOLERANCE@)\\n",
-        @COUNT@, memory.restarts, failed, worst / scale);
-    return !(worst / scale <= @TOLERANCE@) || failed;
-}
-"""
