@@ -18,7 +18,6 @@ from systems import all_joints, along, directions, flow, mixing, random_inertia,
 import heavytop as ht
 from heavytop.system import forces
 from heavytop.system.forces import ForceElement, JointElement, PairElement
-from heavytop.system.forces.terms import ElementTerms
 
 JOINTS = (
     "revolute-angle",
@@ -390,43 +389,19 @@ def described(*elements: ForceElement) -> Any:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_fingerprint_sees_every_field_of_an_element(name: str) -> None:
+def test_the_key_depends_on_every_field_of_an_element(name: str) -> None:
     element = examples("middle", 1, float)[name]()
-    mark = described(element).fingerprint
+    mark = described(element).equations_key
     if isinstance(element, Tether) or any(callable(value) for value in vars(element).values()):
         assert mark is None
         return
     assert mark is not None
-    assert mark != described().fingerprint
+    assert mark != described().equations_key
     for field in dataclasses.fields(element):
         value = getattr(element, field.name)
         if isinstance(value, (float, int, np.ndarray)):
             changed = dataclasses.replace(element, **{field.name: value + 1.0})
-            assert described(changed).fingerprint != mark, field.name
-
-
-def test_an_unknown_field_makes_a_model_uncacheable_or_another_one() -> None:
-    base = described()
-    assert base.fingerprint is not None
-    extended = dataclasses.make_dataclass(
-        "Description", [("extra", Any, None)], bases=(type(base),), frozen=True, eq=False
-    )
-    extended.__module__ = type(base).__module__  # from Python 3.12 on a namespace does not tell
-    values = {f.name: getattr(base, f.name) for f in dataclasses.fields(base)}
-    marks = [extended(**values, extra=extra).fingerprint for extra in (1.0, 2.0, object(), lambda q: q)]
-    assert marks[0] != marks[1]
-    assert None not in marks[:2]
-    assert base.fingerprint not in marks
-    assert marks[2:] == [None, None]
-    silent = dataclasses.make_dataclass(
-        "Description",
-        [("extra", Any, dataclasses.field(default=None, metadata={"enters_equations": False}))],
-        bases=(type(base),),
-        frozen=True,
-        eq=False,
-    )
-    silent.__module__ = type(base).__module__
-    assert silent(**values, extra=object()).fingerprint == base.fingerprint
+            assert described(changed).equations_key != mark, field.name
 
 
 def test_the_tether_of_another_length_is_never_served_from_the_cache() -> None:
@@ -443,12 +418,6 @@ def test_the_tether_of_another_length_is_never_served_from_the_cache() -> None:
         accelerations.append(float(model.acceleration(q, np.zeros(6))[0]))
     assert_allclose(energies, [0.5 * 100.0 * 0.8**2, 0.5 * 100.0 * 0.6**2])
     assert_allclose(accelerations, [-40.0, -30.0])
-
-
-def test_element_terms_are_made_once() -> None:
-    model = model_with("Spring", "universal")
-    assert all(isinstance(t, ElementTerms) for t in model.expressions.dynamics.elements)
-    assert model.expressions.dynamics.elements is model.expressions.dynamics.elements
 
 
 def test_armature_of_a_ball_joint_on_the_ground_is_a_moment_of_inertia() -> None:

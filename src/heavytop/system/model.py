@@ -703,11 +703,11 @@ class Model(Value, Shown):
 
         With loops, velocity constraints or a basis: by the minimal coordinates (xi, eta) of :meth:`minimal_tangent`, and by u.
         """
-        (q, v), u = self._state(q, v), self._inputs(u)
+        (q, v), given = self._state(q, v), self._inputs(u)
         if not self._is_tree:
             minimal = self.minimal_tangent(q, v, parameters=parameters)
-            return tangent.acceleration_derivatives(self, q, v, u, parameters, minimal)
-        return self._finite("acceleration_derivatives", q, v, u, parameters=parameters)
+            return tangent.acceleration_derivatives(self, q, v, given, parameters, minimal)
+        return self._finite("acceleration_derivatives", q, v, given, parameters=parameters)
 
     def parameter_derivatives(
         self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None

@@ -346,8 +346,8 @@ def _user_results(d: Description) -> Iterator[Array]:
     if d.basis is not None:
         yield from _results(d.basis.function, q, symbol("w", len(d.basis.names)))
     for element in d.elements:
-        if hasattr(element, "function"):  # a potential, dissipation or force given by a function
-            yield from _results(element.function, *((q,) if element.gives("energy") else (q, v)))
+        function = getattr(element, "function", None)  # of a potential, dissipation or force
+        yield from _results(function, *((q,) if element.gives("energy") else (q, v)))
     elements, inputs = ([x for x in both if not _is_built_in(x)] for both in (d.elements, d.inputs.values()))
     if elements or inputs:
         yield from _results(lambda: _values_at_ports(d, q, v, elements, inputs))

@@ -97,7 +97,7 @@ class Spherical(Joint):
         _check_choice("Spherical joint", "attitude", attitude, ATTITUDES)
         _check_choice("Spherical joint", "velocity", velocity, ("relative", "absolute"))
         self.attitude: AttitudeName = attitude
-        self.coordinates = ATTITUDES[attitude]()
+        self.coordinates = self._block = ATTITUDES[attitude]()
         self.velocity_frame = velocity
 
     def _arguments(self) -> Iterable[str]:
@@ -107,7 +107,7 @@ class Spherical(Joint):
         return Spherical(self.attitude, frame)
 
     def pose(self, q: Array) -> Array:
-        return se3.pose(self.coordinates.rotation_matrix(q), np.zeros(3))
+        return se3.pose(self._block.rotation_matrix(q), np.zeros(3))
 
     def jacobian(self, q: Array) -> Array:
         return np.concatenate([np.zeros((3, 3)), np.eye(3)])
