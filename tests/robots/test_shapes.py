@@ -130,7 +130,7 @@ def test_shapes_replace_the_solids_of_equal_inertia() -> None:
     assert "brick" in linkage.scene().bodies
     plain = ht.System()
     plain.body("brick", joint=ht.Revolute("z"), inertia=ht.Inertia.of(box, density=1000.0))
-    assert plain.derive(native=False).description.key == model.description.key
+    assert plain.derive(native=False).description.equations_key == model.description.equations_key
 
 
 def test_shapes_of_unknown_bodies_and_invalid_colors() -> None:
