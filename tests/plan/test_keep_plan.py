@@ -37,7 +37,7 @@ def test_the_page_shows_gates(plan: Plan, tmp_path: Path) -> None:
     path = plan.show(tmp_path / "gates.html")
     text = Path(str(path)).read_text()
     assert "gate 1" in text
-    assert "What holds it" in text
+    assert "Active limits" in text
     assert "<iframe" in plan.show()._repr_html_()
     assert "duration" in plan._repr_html_()
 

@@ -69,7 +69,7 @@ def test_command_plans_writes_and_lists(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "cart and pole: 2 s, cost 0.5" in result.output
-    assert "What holds it" in page.read_text("utf-8")
+    assert "Active limits" in page.read_text("utf-8")
     run = ht.Run.load(data)
     assert np.abs(run.q[-1]).max() < 0.05
     assert "gates" in CliRunner().invoke(app, ["plan", "--list"]).output

@@ -25,7 +25,7 @@ def cockpit(
     ] = "127.0.0.1",
     network: Annotated[
         bool,
-        typer.Option("--network", help="Let in other machines that know the address and its token; not encrypted."),
+        typer.Option("--network", help="Serve other machines: everyone who reaches the port can fly; not encrypted."),
     ] = False,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
     listed: Annotated[bool, typer.Option("--list", help="List vehicles and maneuvers.")] = False,

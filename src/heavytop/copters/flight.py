@@ -27,7 +27,7 @@ from heavytop.simulate import Run
 from heavytop.simulate.outcome import Ending, Outcome
 
 if TYPE_CHECKING:
-    from heavytop.show.inline import InlinePage
+    from heavytop.show.page import InlinePage
 
 LOST = 5.0
 """Distance (m) from the reference at the end beyond which a flight has failed."""
@@ -81,8 +81,7 @@ class Flight(Shown, Portable):
     def show(self, path: str | Path | None = None) -> Path | InlinePage:
         """Write a self-contained page with the flight in 3-D, or, without a ``path``, return it for display in a notebook."""
         from heavytop.show.flight import flight_report
-        from heavytop.show.inline import InlinePage
-        from heavytop.show.page import write_page
+        from heavytop.show.page import InlinePage, write_page
 
         report = flight_report(self)
         return InlinePage(report) if path is None else write_page(report, path)

@@ -27,7 +27,7 @@ from heavytop.simulate.integrators.tableaus import Tableau
 from heavytop.system.description.names import TIME
 
 if TYPE_CHECKING:
-    from heavytop.show.inline import InlinePage
+    from heavytop.show.page import InlinePage
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ class Plan(Portable, Shown):
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Figure with coordinates, velocities, inputs and their limits; written to ``path`` (png, pdf, svg) if given."""
-        from heavytop.show.plan_figure import plot_plan
+        from heavytop.show.plan_report import plot_plan
 
         return plot_plan(self, path)
 
@@ -284,8 +284,7 @@ class Plan(Portable, Shown):
 
         Without a ``path`` the page is returned as an object that a notebook displays.
         """
-        from heavytop.show.inline import InlinePage
-        from heavytop.show.page import write_page
+        from heavytop.show.page import InlinePage, write_page
         from heavytop.show.plan_report import plan_report
 
         report = plan_report(self)

@@ -11,8 +11,7 @@ import numpy as np
 
 from heavytop.copters.live.flight import LiveFlight
 from heavytop.copters.vehicle import Vehicle
-from heavytop.errors import HeavytopError
-from heavytop.show.live_guard import Guard, check_host, guarded_server
+from heavytop.errors import HeavytopError, SimulationError
 from heavytop.show.live_levers import Levers
 from heavytop.show.live_view import View
 
@@ -20,6 +19,7 @@ FRAMES = 40.0
 """Pictures per second."""
 DIRECTION = np.array([-0.47, -0.75, 0.47])
 """From the vehicle to the camera."""
+LOCAL = ("127.0.0.1", "localhost", "::1")
 NUMBERS = 8.0
 """Updates of the numbers per second."""
 
@@ -29,7 +29,7 @@ class MissingViserError(HeavytopError, ImportError):
 
 
 def need_viser() -> ModuleType:
-    """The viser package; raises a MissingViserError that says how to install it."""
+    """The viser package; raises a MissingViserError with the command that installs it."""
     try:
         import viser
     except ImportError as error:
@@ -45,8 +45,8 @@ class Cockpit:
     Parameters
     ----------
     vehicle, law : as for :class:`.LiveFlight`.
-    port : to listen on; a free one near it is taken if it is in use.
-    host : address to listen on. The default serves this machine only; others need ``network=True``.
+    port : to listen on; the next free one if it is in use.
+    host : address to listen on. The default serves this machine only; others require ``network=True``, and everyone who reaches them can fly.
     """
 
     def __init__(
@@ -58,11 +58,13 @@ class Cockpit:
         *,
         network: bool = False,
     ) -> None:
-        check_host(host, network)
+        if host not in LOCAL and not network:
+            raise SimulationError(
+                f"--host {host} lets everyone who can reach this machine fly, without encryption. Add --network (network=True) if you mean it."
+            )
         viser = need_viser()
-        self._guard = Guard()
         self.flight = LiveFlight(vehicle, law)
-        self._server: Any = guarded_server(viser, self._guard, host=host, port=port, label="heavytop", verbose=False)
+        self._server: Any = viser.ViserServer(host=host, port=port, label="heavytop", verbose=False)
         self._server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(0, 114, 178))
         self._levers = Levers(self._server.gui, self.flight)
         self._view = View(self._server.scene, self._levers.dragged)
@@ -71,11 +73,11 @@ class Cockpit:
 
     @property
     def address(self) -> str:
-        """Where to point a browser; without the token in it nobody is let in."""
-        return f"http://localhost:{self._server.get_port()}/?token={self._guard.token}"
+        """The address for a browser."""
+        return f"http://localhost:{self._server.get_port()}"
 
     def run(self, until: threading.Event | None = None) -> None:
-        """Fly and draw until the event is set or Ctrl-C is pressed; then end server and flight."""
+        """Fly and draw until the event is set or Ctrl-C is pressed; then stop server and flight."""
         ended = threading.Event() if until is None else until
         self.flight.start()
         shown = 0.0
@@ -97,20 +99,20 @@ class Cockpit:
             self.close()
 
     def close(self) -> None:
-        """End the flight and the server; once is enough."""
+        """Stop the flight and the server; may be called again."""
         if not self._closed:
             self._closed = True
             self.flight.stop()
             self._server.stop()
 
     def _look_at(self, position: np.ndarray, reach: float) -> None:
-        """Turn every camera, also those to come, to the vehicle from a distance that suits its size."""
+        """Turn every present and future camera to the vehicle, at a distance that suits its size."""
         place = position + (0.6 + 8.0 * reach) * DIRECTION
         for camera in (self._server.initial_camera, *(c.camera for c in self._server.get_clients().values())):
             camera.position, camera.look_at = place, position
 
     def _follow(self, position: np.ndarray) -> None:
-        """Carry every camera along with the vehicle, without turning it."""
+        """Move every camera with the vehicle, without turning it."""
         for client in self._server.get_clients().values():
             camera = client.camera
             move = 0.2 * (position - camera.look_at)

@@ -1,10 +1,11 @@
-"""One HTML file that shows a motion: 3-D replay, curves, tables. It needs no network and opens by double click."""
+"""Self-contained HTML pages of a motion: 3-D replay, curves, tables. They work offline."""
 
 from __future__ import annotations
 
 import base64
 import json
 import zlib
+from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -19,6 +20,8 @@ from heavytop.show.scene import Report
 from heavytop.show.viewer import scene_meshes, snapshot, view_of, viewer_source
 
 SIZE_LIMIT = 5_000_000
+HEIGHT = 720
+"""Of a page in a notebook, in pixels."""
 ENDINGS = (".html", ".htm")
 SCRIPTS = ("decode.js", "stage.js", "plots.js", "sliders.js", "page.js")
 
@@ -26,7 +29,7 @@ SCRIPTS = ("decode.js", "stage.js", "plots.js", "sliders.js", "page.js")
 def write_page(report: Report, path: str | Path) -> Path:
     """Write a report as one self-contained HTML file of at most 5 MB.
 
-    The file is written under another name first and then renamed, so a reader never sees half a page.
+    The file is written under a temporary name and then renamed.
 
     Parameters
     ----------
@@ -62,7 +65,7 @@ def write_page(report: Report, path: str | Path) -> Path:
 
 
 def check_ending(path: str | Path) -> None:
-    """Refuse a name that is not that of a page."""
+    """Raise a FileFormatError for a name that does not end like a page."""
     _check_ending(path, ENDINGS, "a page")
 
 
@@ -92,7 +95,35 @@ def _base64(data: bytes) -> str:
 
 
 def _json_in_html(document: object) -> str:
-    """JSON that no text inside can end the script element of."""
+    """JSON in which no text can end the script element."""
     return (
         json.dumps(document, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
     )
+
+
+class InlinePage:
+    """A page that is displayed in a notebook, or written with :meth:`save`.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), until=0.1, step=0.01)
+    >>> run.show()
+    InlinePage('Pendulum': shown in a notebook; .save("run.html") writes it)
+    """
+
+    def __init__(self, report: Report) -> None:
+        self.title, self.html = report.title, page(report)
+
+    def __repr__(self) -> str:
+        return f'InlinePage({self.title!r}: shown in a notebook; .save("run.html") writes it)'
+
+    def _repr_html_(self) -> str:
+        source = escape(self.html, quote=True)
+        return f'<iframe srcdoc="{source}" style="width:100%;height:{HEIGHT}px;border:0" title="{escape(self.title)}"></iframe>'
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page as a file."""
+        check_ending(path)
+        write_whole(path, self.html.encode("utf-8"), "run.html")
+        return Path(path)

@@ -1,8 +1,7 @@
-"""Colours that everyone can tell apart, and marks that do not need colour at all.
+"""Colours for readers with and without colour vision deficiency (Okabe and Ito), and marks that need no colour.
 
-The eight hues are those that Okabe and Ito proposed for readers with and without colour vision deficiency. Colour never
-carries a meaning alone: curves also have mark shapes and labels at their ends, references are dashed, limits are hatched, the
-ghost is translucent and labelled.
+Colour never carries a meaning alone: curves also have mark shapes and labels at their ends, references are dashed, limits are
+hatched, the ghost is translucent and labelled.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ ROLES: MappingProxyType[str, tuple[str, str, float]] = MappingProxyType(
 
 
 def is_role(role: str) -> bool:
-    """Whether a mesh can have the role: a name of :func:`role_names`, or a colour "#rrggbb" or "#rrggbbaa"."""
+    """Whether a mesh can have the role: a name of ``ROLES``, or a colour "#rrggbb" or "#rrggbbaa"."""
     return role in ROLES or re.fullmatch(r"#[0-9a-f]{6}([0-9a-f]{2})?", role) is not None
 
 
@@ -71,12 +70,3 @@ def look(role: str) -> tuple[str, str, float]:
     if role in ROLES:
         return ROLES[role]
     return role[:7], role[:7], int(role[7:] or "ff", 16) / 255
-
-
-def role_names() -> tuple[str, ...]:
-    """The roles a mesh, trail or arrow can have.
-
-    >>> "propeller" in role_names()
-    True
-    """
-    return tuple(ROLES)

@@ -1,8 +1,9 @@
-"""A plan to look at: the moving system with its gates, inputs with their limits, what held it and when."""
+"""Report and figure of a plan: the moving system with its gates and obstacles, curves with limits, active limits."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,17 +11,24 @@ import numpy as np
 from heavytop.geometry.so3 import rotation_with_z
 from heavytop.plan.constraints import Gate, KeepOut, KeepOutBox
 from heavytop.show.meshes import box, ring, sphere
+from heavytop.show.plots import COLORS, figure_grid, finish_axis, signal_panels, written
 from heavytop.show.run_report import report_of
 from heavytop.show.scene import Body, Marker, Report, Table
+from heavytop.simulate.dynamics import as_dynamics
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from heavytop.plan import Plan
 
 GATE_RADIUS = 0.35
+"""Least radius of a drawn gate, in m."""
+SAMPLES = 401
+"""Times of the curves of a figure."""
 
 
 def plan_report(plan: Plan) -> Report:
-    """The report that :func:`heavytop.show.write_page` writes: the motion of the plan, gates and obstacles drawn, limits that hold it listed."""
+    """The report for :func:`heavytop.show.write_page`: the motion of the plan, its gates and obstacles, and its active limits."""
     report = report_of(plan.run())
     scene = report.scene
     ghosts = {**scene.ghosts, **_places(plan, len(scene.times))}
@@ -43,7 +51,7 @@ def plan_report(plan: Plan) -> Report:
                 ("largest defect of an interval", f"{plan.accuracy:.1e}"),
             ),
         ),
-        Table("What holds it", rows or [("nothing", "", "", "")], ("limit", "nodes", "from, to", "largest multiplier")),
+        Table("Active limits", rows or [("none", "", "", "")], ("limit", "nodes", "from, to", "largest multiplier")),
     )
     ends = [Marker(float(t), f"phase {i + 1} ends") for i, t in enumerate(plan.phase_times[:-1])]
     return replace(
@@ -57,33 +65,79 @@ def plan_report(plan: Plan) -> Report:
 
 
 def _places(plan: Plan, count: int) -> dict[str, Body]:
-    """Gates as rings across the way, obstacles as balls and boxes."""
+    """Gates as rings across the path, obstacles as balls and boxes."""
     problem, found = plan.problem, {}
     constraints = [*problem.path, *(c for phase in problem.phases for c in (*phase.path, *phase.end))]
     for k, constraint in enumerate(constraints):
         if isinstance(constraint, Gate):
-            at = np.array(constraint.at)
-            radius = max(constraint.radius, GATE_RADIUS)
-            pose = np.eye(4)
-            pose[:3, :3] = _across(plan, at)
-            pose[:3, 3] = at
-            found[f"gate {k + 1}"] = Body([ring(radius, 0.04)], np.broadcast_to(pose, (count, 4, 4)))
+            mesh, at, kind = ring(max(constraint.radius, GATE_RADIUS), 0.04), np.array(constraint.at), "gate"
         elif isinstance(constraint, KeepOut):
-            pose = np.eye(4)
-            pose[:3, 3] = constraint.center
-            found[f"obstacle {k + 1}"] = Body([sphere(constraint.radius)], np.broadcast_to(pose, (count, 4, 4)))
+            mesh, at, kind = sphere(constraint.radius), constraint.center, "obstacle"
         elif isinstance(constraint, KeepOutBox):
-            pose = np.eye(4)
-            pose[:3, 3] = constraint.center
-            sides = box(2.0 * constraint.half_sides, "load")
-            found[f"obstacle {k + 1}"] = Body([sides], np.broadcast_to(pose, (count, 4, 4)))
+            mesh, at, kind = box(2.0 * constraint.half_sides, "load"), constraint.center, "obstacle"
+        else:
+            continue
+        pose = np.eye(4)
+        pose[:3, 3] = at
+        if kind == "gate":
+            pose[:3, :3] = _across(plan, pose[:3, 3])
+        found[f"{kind} {k + 1}"] = Body([mesh], np.broadcast_to(pose, (count, 4, 4)))
     return found
 
 
 def _across(plan: Plan, at: np.ndarray) -> np.ndarray:
-    """A rotation whose z axis points along the way where it comes nearest to ``at``."""
+    """A rotation whose z axis points along the path where it is nearest to ``at``."""
     way = plan.model.pose("world", plan.model.body_names[0], plan.q)[:, :3, 3]
     k = int(np.clip(np.argmin(np.linalg.norm(way - at, axis=1)), 1, len(way) - 2))
     z = way[k + 1] - way[k - 1]
     z = z / max(float(np.linalg.norm(z)), 1e-9) if np.any(z) else np.array([0.0, 0.0, 1.0])
     return rotation_with_z(z, np.cross([0.0, 1.0, 0.0] if abs(z[1]) < 0.9 else [1.0, 0.0, 0.0], z))
+
+
+def plot_plan(plan: Plan, path: str | Path | None = None) -> Figure:
+    """Coordinates, velocities and inputs of a plan; limits of inputs dashed, ends of phases dotted, times with an input at its limit shaded.
+
+    Parameters
+    ----------
+    path : where to write it (png, pdf, svg); None: only return the figure.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> plan = ht.plan.problems.swing_up_cart_pole(steps=20).plan(tolerance=1e-2)
+    >>> [axes.get_title() for axes in plan.plot().axes if axes.get_visible()][-1]
+    'inputs'
+    """
+    t = np.linspace(0.0, plan.duration, SAMPLES)
+    q, v, _ = plan.reference(t)
+    d, model = as_dynamics(plan.model), plan.model
+    signals = {
+        "q": (model.q_names, d.q_units, q),
+        "v": (model.v_names, d.v_units, v),
+        "u": (model.u_names, d.u_units, plan.inputs(t)),
+    }
+    panels = list(signal_panels(signals))
+    figure, axes = figure_grid(len(panels))
+    lowest, highest = plan.problem.bounds.u
+    for axis, panel in zip(axes, panels, strict=True):
+        is_input = panel.title.startswith("inputs")
+        for k, (label, values) in enumerate(panel.curves):
+            axis.plot(t, values, color=COLORS[k % len(COLORS)], label=label, linewidth=1.0)
+        for limit in np.unique([*lowest, *highest]) if is_input else ():
+            if np.isfinite(limit):
+                axis.axhline(limit, color="#888888", linewidth=0.8, linestyle="--")
+        for span in _saturated(plan) if is_input else ():
+            axis.axvspan(*span, color="#888888", alpha=0.12, linewidth=0)
+        for end in plan.phase_times[:-1]:
+            axis.axvline(end, color="#888888", linewidth=0.6, linestyle=":")
+        finish_axis(axis, panel.title, panel.unit)
+    figure.suptitle(f"plan of {model.name}: {plan.duration:.4g} s, cost {plan.cost:.5g}", fontsize=10)
+    return written(figure, path)
+
+
+def _saturated(plan: Plan) -> list[tuple[float, float]]:
+    """Intervals between nodes in which an input is at one of its limits."""
+    low, high = plan.problem.bounds.u
+    room = 1e-3 * np.where(np.isfinite(high - low), high - low, 1.0)
+    at_limit = np.any((plan.u[:-1] < low + room) | (plan.u[:-1] > high - room), axis=1)
+    return [(float(a), float(b)) for a, b, at in zip(plan.times[:-1], plan.times[1:], at_limit, strict=True) if at]

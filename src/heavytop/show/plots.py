@@ -1,9 +1,10 @@
-"""Figures of runs: coordinates, velocities, inputs, energies, drifts, phase portraits. Every axis tells its unit."""
+"""Figures of runs: coordinates, velocities, inputs, energies, drifts, phase portraits. Every axis has its unit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from math import ceil, prod
 from pathlib import Path
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from heavytop.simulate.run import Run
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#888888", "#f0e442")
-"""A palette that colour-blind readers can tell apart (Okabe and Ito)."""
+"""A palette for colour-blind readers (Okabe and Ito)."""
 FEW = 5
 """Most curves of an axis with a legend inside."""
 MANY = 6
@@ -41,7 +42,7 @@ class AxisCurves:
 
 
 def plot_run(run: Run, path: str | Path | None = None) -> Figure:
-    """Everything about a run on one figure.
+    """One figure of a run: coordinates, velocities, inputs, energies, drifts.
 
     Parameters
     ----------
@@ -56,32 +57,22 @@ def plot_run(run: Run, path: str | Path | None = None) -> Figure:
     >>> [axes.get_xlabel() for axes in figure.axes][0]
     'time in s'
     """
-    panels = list(_signals(run))
-    energies = run.has_energy
-    drifts = bool(run.invariants)
-    total = len(panels) + energies + drifts
-    columns = 1 if total == 1 else 2 if total <= 8 else 3
-    rows = ceil(total / columns)
-    figure = _figure(4.8 * columns, 2.3 * rows + 0.6)
-    axes = figure.subplots(rows, columns, squeeze=False).reshape(-1)
-    for axis, panel in zip(axes, panels, strict=False):
-        _draw(axis, run, panel)
-    position = len(panels)
-    if energies:
-        draw_energies(axes[position], run)
-        position += 1
-    if drifts:
-        draw_drifts(axes[position], run)
-        position += 1
-    for axis in axes[position:]:
-        axis.set_visible(False)
+    signals = {
+        part: (getattr(run, f"{part}_names"), getattr(run, f"{part}_units"), getattr(run, part)) for part in "qvu"
+    }
+    draws: list[Callable[[Axes], None]] = [partial(_draw, run=run, panel=panel) for panel in signal_panels(signals)]
+    draws += [partial(draw_energies, run=run)] if run.has_energy else []
+    draws += [partial(draw_drifts, run=run)] if run.invariants else []
+    figure, axes = figure_grid(len(draws))
+    for axis, draw in zip(axes, draws, strict=True):
+        draw(axis)
     about = f"{run.name}: {run.integrator}, step {run.settings.step:g} s, {run.outcome.ending.value}"
     figure.suptitle(about + _batch_note(run), fontsize=10)
-    return _written(figure, path)
+    return written(figure, path)
 
 
 def _batch_note(run: Run) -> str:
-    """How many trajectories there are, and how they are drawn."""
+    """The number of trajectories and the way they are drawn."""
     count = prod(run.batch)
     if not run.batch:
         return ""
@@ -96,9 +87,9 @@ def plot_energies(run: Run, path: str | Path | None = None) -> Figure:
     >>> len(plot_energies(run).axes)
     1
     """
-    figure = _figure(6.4, 3.6)
+    figure = new_figure(6.4, 3.6)
     draw_energies(figure.subplots(), run)
-    return _written(figure, path)
+    return written(figure, path)
 
 
 def plot_invariants(run: Run, path: str | Path | None = None) -> Figure:
@@ -109,9 +100,9 @@ def plot_invariants(run: Run, path: str | Path | None = None) -> Figure:
     >>> len(plot_invariants(run).axes)
     1
     """
-    figure = _figure(6.4, 3.6)
+    figure = new_figure(6.4, 3.6)
     draw_drifts(figure.subplots(), run)
-    return _written(figure, path)
+    return written(figure, path)
 
 
 def plot_phase(run: Run, position: str, velocity: str, path: str | Path | None = None) -> Figure:
@@ -123,7 +114,7 @@ def plot_phase(run: Run, position: str, velocity: str, path: str | Path | None =
     'theta.angle in rad'
     """
     x, y = run[position], run[velocity]
-    figure = _figure(4.6, 4.2)
+    figure = new_figure(4.6, 4.2)
     axis = figure.subplots()
     flat_x, flat_y = x.reshape(len(run), -1), y.reshape(len(run), -1)
     for k in range(min(flat_x.shape[1], 50)):
@@ -133,7 +124,7 @@ def plot_phase(run: Run, position: str, velocity: str, path: str | Path | None =
     axis.set_ylabel(_label(velocity, run.unit(velocity)))
     axis.set_title(f"{run.name} (dot: start)", fontsize=9)
     axis.grid(alpha=0.3)
-    return _written(figure, path)
+    return written(figure, path)
 
 
 def plot_signals(run: Run, names: Sequence[str], path: str | Path | None = None) -> Figure:
@@ -147,15 +138,15 @@ def plot_signals(run: Run, names: Sequence[str], path: str | Path | None = None)
     units: dict[str, list[str]] = {}
     for name in names:
         units.setdefault(run.unit(name), []).append(name)
-    figure = _figure(6.4, 2.2 * len(units) + 0.6)
+    figure = new_figure(6.4, 2.2 * len(units) + 0.6)
     axes = figure.subplots(len(units), 1, squeeze=False)[:, 0]
     for axis, (unit, group) in zip(axes, units.items(), strict=True):
         _draw(axis, run, AxisCurves("", unit, tuple((name, run[name]) for name in group)))
-    return _written(figure, path)
+    return written(figure, path)
 
 
 def draw_energies(axis: Axes, run: Run) -> None:
-    """Energies into an axis; potential energy counts from its start, so that its changes are seen beside the kinetic one."""
+    """Draw energies; the potential energy is relative to its start, so that its changes are comparable with the kinetic energy."""
     start = run.potential_energy[:1]
     curves = [
         ("kinetic", run.kinetic_energy),
@@ -170,7 +161,7 @@ def draw_energies(axis: Axes, run: Run) -> None:
 
 
 def draw_drifts(axis: Axes, run: Run) -> None:
-    """Relative drifts into an axis; where one is exactly zero its curve has a gap."""
+    """Draw relative drifts; a curve has gaps where the drift is exactly zero."""
     if not run.invariants:
         raise SimulationError(
             f"run {run.name!r} has no invariants to draw{': ' + ' '.join(NO_WORK) if lacks_work(run) else '.'}"
@@ -185,29 +176,26 @@ def draw_drifts(axis: Axes, run: Run) -> None:
     axis.set_yscale("log")
     if not any(np.any(np.isfinite(line.get_ydata())) for line in axis.get_lines()):
         axis.set_ylim(1e-17, 1e-15)
-    _finish(axis, "drift of invariants (relative)", "1")
+    finish_axis(axis, "drift of invariants (relative)", "1")
 
 
-def _signals(run: Run) -> Iterator[AxisCurves]:
-    """Panels of coordinates, velocities and inputs, by joint and unit."""
-    for part in "qvu":
-        names, units = getattr(run, f"{part}_names"), getattr(run, f"{part}_units")
-        values = getattr(run, part)
+def signal_panels(signals: Mapping[str, tuple[Sequence[str], Sequence[str], np.ndarray]]) -> Iterator[AxisCurves]:
+    """Panels by joint and unit; ``signals`` maps "q", "v" and "u" to names, units and values (n, *batch, names)."""
+    for part, (names, units, values) in signals.items():
         if part == "u" and not np.any(values):
             continue
         groups: dict[tuple[str, str], list[int]] = {}
         for k, name in enumerate(names):
             joint = name.rpartition(".")[0]
             groups.setdefault((joint, units[k]), []).append(k)
-        groups = _merged(groups, len(names))
-        for (joint, unit), indices in groups.items():
-            short = len({names[k].rpartition(".")[0] for k in indices}) == 1
-            curves = [(names[k].rpartition(".")[2] if short else names[k], values[..., k]) for k in indices]
+        for (joint, unit), indices in _merged(groups, len(names)).items():
+            is_one_joint = len({names[k].rpartition(".")[0] for k in indices}) == 1
+            curves = [(names[k].rpartition(".")[2] if is_one_joint else names[k], values[..., k]) for k in indices]
             yield AxisCurves(f"{SYMBOLS[part]}{f' of {joint}' if joint else ''}", unit, tuple(curves))
 
 
 def _merged(groups: dict[tuple[str, str], list[int]], total: int) -> dict[tuple[str, str], list[int]]:
-    """Joints that have one coordinate each share an axis per unit."""
+    """Groups in which joints with one coordinate share an axis per unit."""
     if all(len(indices) > 1 for indices in groups.values()) or total == len(next(iter(groups.values()), [])):
         return groups
     merged: dict[tuple[str, str], list[int]] = {}
@@ -231,10 +219,11 @@ def _draw(axis: Axes, run: Run, panel: AxisCurves) -> None:
     for event in run.events:
         if len(run.events) <= 20:
             axis.axvline(event.time, color="#888888", linewidth=0.6, linestyle=":")
-    _finish(axis, panel.title, panel.unit)
+    finish_axis(axis, panel.title, panel.unit)
 
 
-def _finish(axis: Axes, title: str, unit: str) -> None:
+def finish_axis(axis: Axes, title: str, unit: str) -> None:
+    """Labels, grid and legend of an axis over time."""
     axis.set_xlabel("time in s", fontsize=8)
     axis.set_ylabel(_label("", unit) or "", fontsize=8)
     axis.set_title(title, fontsize=9)
@@ -243,7 +232,7 @@ def _finish(axis: Axes, title: str, unit: str) -> None:
     handles, labels = axis.get_legend_handles_labels()
     if len(labels) == 1:
         axis.set_ylabel(_label(labels[0], unit), fontsize=8)
-    elif len(labels) > FEW:  # below, where it hides nothing
+    elif len(labels) > FEW:  # below the axis
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2)}
         axis.legend(handles, labels, fontsize=7, ncols=5, frameon=False, **place)
     elif labels:
@@ -257,18 +246,30 @@ def _label(name: str, unit: str) -> str:
     return f"{name} {shown}".strip() or "dimensionless"
 
 
-def _figure(width: float, height: float) -> Figure:
-    """A figure of its own: no window, no global state of matplotlib."""
+def new_figure(width: float, height: float) -> Figure:
+    """A figure without a window and without global state of matplotlib."""
     from heavytop.show.figure import RunFigure
 
     return RunFigure(width, height)
 
 
-def _written(figure: Any, path: str | Path | None) -> Any:
+def figure_grid(count: int) -> tuple[Figure, Sequence[Axes]]:
+    """A figure with ``count`` axes in one to three columns."""
+    columns = 1 if count == 1 else 2 if count <= 8 else 3
+    rows = ceil(count / columns)
+    figure = new_figure(4.8 * columns, 2.3 * rows + 0.6)
+    axes = figure.subplots(rows, columns, squeeze=False).reshape(-1)
+    for axis in axes[count:]:
+        axis.set_visible(False)
+    return figure, axes[:count]
+
+
+def written(figure: Any, path: str | Path | None) -> Any:
+    """The figure, after it was written to ``path``, if given."""
     if path is not None:
         with typed_errors(path):
-            folder = Path(path).is_dir()  # is refused where files are written
-        kind = "png" if folder else Path(path).suffix.lower().lstrip(".")
+            is_folder = Path(path).is_dir()  # rejected by write_whole
+        kind = "png" if is_folder else Path(path).suffix.lower().lstrip(".")
         if kind not in figure.canvas.get_supported_filetypes():
             raise FileFormatError(
                 f"cannot draw {str(path)!r}: the name must end in .png, .pdf, .svg or another format of matplotlib."

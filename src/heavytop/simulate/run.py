@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas
     import xarray
 
-    from heavytop.show.inline import InlinePage
+    from heavytop.show.page import InlinePage
     from heavytop.simulate.invariants import Invariant
 
 
@@ -301,8 +301,7 @@ class Run(Shown):
 
         Without a ``path`` the page is returned as an object that a notebook shows in place.
         """
-        from heavytop.show.inline import InlinePage
-        from heavytop.show.page import write_page
+        from heavytop.show.page import InlinePage, write_page
         from heavytop.show.run_report import report_of
 
         report = report_of(self, index)

@@ -34,7 +34,7 @@ from heavytop.system.validation.singularities import check_friction
 
 if TYPE_CHECKING:
     from heavytop.equations.equations import Equations
-    from heavytop.show.inline import InlinePage
+    from heavytop.show.page import InlinePage
 
 Parameters = Mapping[str, Any] | None
 Made = TypeVar("Made")
@@ -910,7 +910,7 @@ class Model(Value, Shown):
         Sliders stay within the limits of the joints; ``limits`` (joint name -> ``ht.JointLimits``) replaces those of the system.
         Without a ``path`` the page is returned as an object that a notebook displays.
         """
-        from heavytop.show.inline import InlinePage
+        from heavytop.show.page import InlinePage
         from heavytop.show.pose_page import pose_report, write_pose_page
 
         limits = self.description.limits if limits is None else limits
