@@ -36,7 +36,7 @@ JOINTS = (
 SIZES = {"revolute": 1, "prismatic": 1, "custom-screw": 1, "universal": 2, "planar": 3, "spherical": 3, "free": 6}
 
 Numbers = Callable[[float], Any]
-"""Turns a number into what the element gets: the number itself, or a parameter of that value."""
+"""Turns a number into an argument of the element: the number itself, or a parameter of that value."""
 
 
 class Tether(PairElement):
@@ -154,7 +154,7 @@ def test_force_is_the_gradient_of_the_energy(name: str, joint: str) -> None:
 
 @every_case
 def test_power_is_balanced(name: str, joint: str) -> None:
-    """d/dt(T + V) is what is supplied less what is dissipated, and nothing that resists drives."""
+    """d/dt(T + V) is the supplied less the dissipated power, and the latter is not negative."""
     model = model_with(name, joint)
     for q, v in zip(*states(model, 2, 3), strict=True):
         a = model.acceleration(q, v)
@@ -246,7 +246,7 @@ def test_energy_of_a_run_with_all_elements_is_balanced() -> None:
     assert run.invariants["energy"].relative < 1e-6
 
 
-def test_an_element_that_contradicts_itself_is_refused() -> None:
+def test_an_element_that_contradicts_itself() -> None:
     class Liar(Tether):
         def force(self, pose, twist):
             return ht.vector(*(-2.0 * self.stiffness * pose[:3, 3]), 0.0, 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""What acts in joints: keywords of joints, elements in joints that follow others, rotors on bodies, limits as stops and events."""
+"""Elements in joints: keywords of joints, elements in joints that follow others, rotors on bodies, limits as stops and events."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ PLACE = np.array([0.1, 0.2, -0.05])
 
 
 def machine(geared: bool, driven: str, carrier: str, base: ht.system.joints.Joint) -> ht.System:
-    """A hull with an arm of two joints and a slide; a rotor on a body, as a body of its own or without coordinates."""
+    """A hull with an arm of two joints and a slide; a rotor on a body, as a separate body or without coordinates."""
     system = ht.System()
     system.body("hull", joint=base, inertia=BODY)
     system.body("upper", parent="hull", at=AT, joint=ht.Revolute((0.6, 0.0, 0.8)), inertia=BODY)

@@ -1,4 +1,4 @@
-"""Results do not depend on units: the same mechanism in other units of length, mass and time moves alike, and is refused alike."""
+"""Results do not depend on units: the same mechanism in other units of length, mass and time moves in the same way and raises the same errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def slider_crank(L: float = 1.0, M: float = 1.0, T: float = 1.0, last: float = 1
 
 
 def bead(L: float = 1.0, M: float = 1.0, T: float = 1.0) -> ht.Model:
-    """A point on a circle, by an equation in units of the user (a square of lengths)."""
+    """A point on a circle, by an equation in other units (a square of lengths)."""
     system = ht.System((0, -9.81 * L / T**2, 0), name="bead")
     system.body("bead", joint=ht.Planar(), inertia=ht.Inertia(M, moment_at_com=np.array([1, 1, 1]) * 0.01 * M * L**2))
     system.constrain(lambda q: q[0] ** 2 + q[1] ** 2 - L**2, name="circle")
@@ -98,7 +98,7 @@ def test_the_same_mechanism_moves_alike_in_all_units(name: str, units: tuple[flo
 
 @pytest.mark.parametrize("units", [(1.0, 1.0, 1.0), *UNITS])
 @pytest.mark.parametrize("name", ["four-bar", "slider-crank", "bead"])
-def test_what_is_open_by_a_thousandth_is_refused_in_all_units(name: str, units: tuple[float, float, float]) -> None:
+def test_a_gap_of_a_thousandth_is_rejected_in_all_units(name: str, units: tuple[float, float, float]) -> None:
     make, q, v = MECHANISMS[name]
     L, _, T = units
     model = make(*units)
@@ -117,7 +117,7 @@ def test_what_is_open_by_a_thousandth_is_refused_in_all_units(name: str, units: 
 
 
 @pytest.mark.parametrize("away", [0.0, 1e4])
-def test_where_a_mechanism_stands_says_nothing_about_its_size(away: float) -> None:
+def test_the_place_of_a_mechanism_is_not_its_size(away: float) -> None:
     model = four_bar(away=away)
     q, v = model.assemble([1.2, -1.0, 1.0])
     np.testing.assert_allclose(q, four_bar().assemble([1.2, -1.0, 1.0])[0], atol=1e-10)
@@ -164,7 +164,7 @@ def test_a_motion_is_feasible_or_not_in_all_units(units: tuple[float, float, flo
 
 
 def answers(model: ht.Model, start: tuple[np.ndarray, np.ndarray], units: Units) -> dict[str, Any]:
-    """What is said of a model and of a motion of it, in the usual units."""
+    """Results of a model and of a motion of it, in SI units."""
     start = model.assemble(*state_in(model, *start, units))
     run = ht.simulate(model, start, until=0.1 * units.T, step=1e-3 * units.T, record_every=20)
     rest = control.equilibrium(model, start[0])
@@ -199,7 +199,7 @@ def test_answers_about_the_library_are_the_same_in_all_units(name: str, units: U
 
 
 @pytest.mark.parametrize("L", [1.0, 1e-7, 1e5])
-def test_moments_that_no_body_has_are_refused_in_all_units(L: float) -> None:
+def test_impossible_moments_are_rejected_in_all_units(L: float) -> None:
     for wrong in ((-0.1, 1.0, 1.0), (1.0, 1.0, 2.1)):
         with pytest.raises(ModelError, match="moment"):
             ht.Inertia(1e-3, moment_at_com=np.array(wrong) * 1e-3 * L**2)
@@ -208,7 +208,7 @@ def test_moments_that_no_body_has_are_refused_in_all_units(L: float) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("units", [Units(), Units(1e-7, 1e-9, 1e-3)])
-def test_laws_are_made_and_refused_alike_in_all_units(units: Units) -> None:
+def test_laws_do_not_depend_on_units(units: Units) -> None:
     model = rescaled(ht.library.cart_pole(), units)
     prototype = control.Prototype.for_model(model, [0.0, 0.0], poles=-2.0 / units.T)
     law = control.energy_law(model, prototype, limits=(-50.0, 50.0))
@@ -218,7 +218,7 @@ def test_laws_are_made_and_refused_alike_in_all_units(units: Units) -> None:
 
 
 def test_points_on_rails_may_start_at_their_origin() -> None:
-    """Coordinates near zero tell nothing about the size of a system that has no other length."""
+    """Coordinates near zero are not the size of a system without other lengths."""
     system = ht.System(gravity=(0, 0, 0))
     for name in ("a", "b"):
         system.body(name, joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))

@@ -264,7 +264,7 @@ def test_a_mechanism_that_cannot_be_closed():
 @pytest.mark.parametrize("radius", [1e-3, 0.1, 10.0])
 @pytest.mark.parametrize("far", [0.3, 30.0])
 def test_small_bodies_are_assembled_from_far_away(radius: float, far: float) -> None:
-    """How far a place is has nothing to do with the size of the body that shall come there."""
+    """The distance of a place is unrelated to the size of a body that moves there."""
     inertia = ht.Inertia(1.0, moment_at_com=(radius**2,) * 3)
     system = ht.System(name="bead")
     system.body("bead", joint=ht.Free(), inertia=inertia)

@@ -175,8 +175,8 @@ def full() -> ht.System:
     return system
 
 
-def balance_miss(model: ht.Model, q: Any, v: Any, u: Any, time: float = T, eps: float = 1e-5) -> float:
-    """What the powers miss of the rate of the energy along the motion, by differences."""
+def balance_error(model: ht.Model, q: Any, v: Any, u: Any, time: float = T, eps: float = 1e-5) -> float:
+    """Relative error of the power balance along the motion, by differences."""
     now = {"time": time}
     a, power = model.acceleration(q, v, u, now), model.power(q, v, u, now)
     w = model.evaluate("joint_velocity", q, v, parameters=now)
@@ -192,7 +192,7 @@ def balance_miss(model: ht.Model, q: Any, v: Any, u: Any, time: float = T, eps: 
 def test_power_of_a_system_with_everything() -> None:
     model = full().derive(native=False)
     assert model.driver_names == ("trolley", "potentials")
-    assert balance_miss(model, np.array([THETA]), np.array([OMEGA]), np.array([0.5, 2.0])) < 1e-8
+    assert balance_error(model, np.array([THETA]), np.array([OMEGA]), np.array([0.5, 2.0])) < 1e-8
     assert abs(model.power([THETA], [OMEGA], [0.5, 2.0], {"time": T}).driver) > 0.01
 
 
@@ -213,14 +213,14 @@ def test_absolute_velocities_and_velocity_maps_that_change_with_time() -> None:
     system = arm(lambda t: se3.pose(so3.rotation_about((1, 2, 2), t + np.sin(t)), ht.vector(0.0, 0.1 * t, 0.0)))
     own = system.derive(native=False)
     q, v = own.random(3), np.array([0.1, -0.4, 0.5, 0.7])
-    assert balance_miss(own, q, v, None) < 1e-7
+    assert balance_error(own, q, v, None) < 1e-7
 
     def velocity(q: Any, v: Any) -> Any:
         return ht.vector(v[0] + np.sin(system.time) * v[3], v[1], v[2], v[3] * (2 + np.cos(q[0] * system.time)))
 
     other = system.derive(velocity=velocity, native=False)
     w = np.array([v[0] + np.sin(T) * v[3], v[1], v[2], v[3] * (2 + np.cos(q[0] * T))])
-    assert balance_miss(other, q, w, None) < 1e-7
+    assert balance_error(other, q, w, None) < 1e-7
     for name, power in own.driver_power(q, v, parameters={"time": T}).items():
         assert other.driver_power(q, w, parameters={"time": T})[name] == pytest.approx(power, rel=1e-10)
 
@@ -260,12 +260,12 @@ def test_constraints_that_move(make: Any) -> None:
     for residual in model.constraint_residuals(q, v, time):
         np.testing.assert_allclose(residual, 0.0, atol=1e-11)
     a, w = model.acceleration(q, v, parameters=time), v
-    misses = []
+    residuals = []
     for s in (1e-3, 5e-4):
         moved = model.coordinates.retract(q, s * w + 0.5 * s * s * a)
-        misses.append(np.max(np.abs(model.constraint_residuals(moved, v + s * a, {"time": T + s})[1])))
-    assert 3.5 < misses[0] / misses[1] < 4.5  # of second order: the acceleration is consistent
-    assert balance_miss(model, q, v, None) < 1e-7
+        residuals.append(np.max(np.abs(model.constraint_residuals(moved, v + s * a, {"time": T + s})[1])))
+    assert 3.5 < residuals[0] / residuals[1] < 4.5  # of second order: the acceleration is consistent
+    assert balance_error(model, q, v, None) < 1e-7
     assert all(abs(power) > 1e-3 for power in model.driver_power(q, v, parameters=time).values())
 
 
@@ -286,8 +286,8 @@ def test_basis_with_a_drift_is_the_constrained_system() -> None:
     system.basis(basis, names=("speed", "turn"))
     free = system.derive(native=False)
     w = np.array([v[0] * np.cos(q[2]) + v[1] * np.sin(q[2]), v[2]])
-    assert balance_miss(held, q, v, None) < 1e-8
-    assert balance_miss(free, q, w, None) < 1e-8
+    assert balance_error(held, q, v, None) < 1e-8
+    assert balance_error(free, q, w, None) < 1e-8
     powers = [sum(m.driver_power(q, x, parameters=now).values()) for m, x in ((held, v), (free, w))]
     assert powers[0] == pytest.approx(powers[1], rel=1e-10)
 
@@ -517,12 +517,12 @@ def _coupled(system: ht.System) -> None:
 @pytest.mark.parametrize(
     ("change", "message"), [(_inertia, "depends on the time"), (_screw, "'nut'.*time"), (_coupled, "'b'.*time")]
 )
-def test_what_the_time_cannot_move_is_refused(change: Any, message: str) -> None:
+def test_time_in_inertias_and_joints_is_rejected(change: Any, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         timed(change).derive(native=False)
 
 
-def test_bad_descriptions_are_refused() -> None:
+def test_invalid_uses_of_time() -> None:
     system = ht.System()
     stretched = ht.matrix([[1.0 + system.time, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     with pytest.raises(ModelError, match=r"not a pose at t = 0.37 s"):
@@ -549,7 +549,7 @@ def test_bad_descriptions_are_refused() -> None:
         crane().derive(native=False).coriolis_matrix([0.1], [0.2])
 
 
-def test_exported_code_says_where_the_time_is(tmp_path: Any) -> None:
+def test_exported_code_names_the_time(tmp_path: Any) -> None:
     system = crane()
     system.parameter("length", 1.2)
     system.derive(native=False).export_c(tmp_path, ["acceleration"])

@@ -66,7 +66,7 @@ def test_threads(model: ht.Model) -> None:
     "out", [np.empty(3), np.empty(40)[::2], np.empty((1, 15)), 3.0, [1.0], np.empty(15, dtype=int), "x"]
 )
 @pytest.mark.parametrize("shape", [(), (2,)])
-def test_a_place_that_does_not_fit_is_refused(model: ht.Model, out: object, shape: tuple[int, ...]) -> None:
+def test_an_output_of_the_wrong_shape(model: ht.Model, out: object, shape: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError, match="out"):
         model.function("acceleration")(*states(model, *shape), out=out)  # type: ignore[arg-type]
 
@@ -79,7 +79,7 @@ def test_results_are_not_rounded(model: ht.Model, kind: type, shape: tuple[int, 
         model.function("acceleration")(*states(model, *shape), out=np.empty((*shape, model.nv), dtype=kind))
 
 
-def test_complex_numbers_and_text_are_refused(model: ht.Model) -> None:
+def test_complex_numbers_and_text(model: ht.Model) -> None:
     q, v, u = states(model)
     for wrong in (q.astype(complex), q.astype(str), "q"):
         with pytest.raises(ShapeError, match="must be real numbers"):
@@ -88,15 +88,15 @@ def test_complex_numbers_and_text_are_refused(model: ht.Model) -> None:
             model.traced("acceleration").interpret(wrong, v, u, model.parameter_vector())
 
 
-def test_a_place_that_cannot_be_written_is_refused(model: ht.Model) -> None:
+def test_a_read_only_output(model: ht.Model) -> None:
     out = np.empty(model.nv)
     out.setflags(write=False)
     with pytest.raises(ShapeError, match="writable"):
         model.function("acceleration")(*states(model), out=out)
 
 
-def test_the_quick_check_sees_what_the_slow_one_sees(model: ht.Model) -> None:
-    """The first calls look closely, the later ones natively: both accept and refuse the same, with the same words."""
+def test_fast_and_slow_checks_agree(model: ht.Model) -> None:
+    """The first calls check in Python, later ones by compiled code, with the same results and messages."""
     q, v, u = states(model)
     bad = {"far": q * 1.001, "nan": np.where(np.arange(model.nq) == 2, np.nan, q), "just off": q + 3e-6}
     fresh = ht.library.load("tricopter-load").derive()
@@ -134,7 +134,7 @@ def same(model: ht.Model, *arguments: object) -> None:
     )
 
 
-def test_what_is_not_an_array_of_one_state_goes_the_slow_way(model: ht.Model) -> None:
+def test_other_arguments_than_arrays_of_one_state(model: ht.Model) -> None:
     q, v, u = states(model)
     call = model.function("acceleration")._call
     assert call is not None
@@ -238,18 +238,18 @@ def test_where_arrays_look_otherwise_there_is_no_quick_way(monkeypatch: pytest.M
     [np.zeros(15, np.float32), np.zeros(15, ">f8"), np.zeros(30)[::2], np.zeros(15, int)],
     ids=["single precision", "other byte order", "with gaps", "integers"],
 )
-def test_a_place_that_would_lose_digits_is_refused_for_one_state_too(model: ht.Model, out: np.ndarray) -> None:
+def test_an_output_of_another_type(model: ht.Model, out: np.ndarray) -> None:
     with pytest.raises(ShapeError, match="out for acceleration"):
         model.function("acceleration")(*states(model), out=out)
 
 
 @pytest.mark.parametrize(
-    "odd", [np.full(15, 1.0 + 2.0j), "text", [[1.0], [1.0, 2.0]]], ids=["complex", "text", "ragged"]
+    "value", [np.full(15, 1.0 + 2.0j), "text", [[1.0], [1.0, 2.0]]], ids=["complex", "text", "ragged"]
 )
-def test_what_is_no_real_number_is_refused(model: ht.Model, odd: object) -> None:
+def test_arguments_must_be_real_numbers(model: ht.Model, value: object) -> None:
     q, _, u = states(model)
     with pytest.raises(ShapeError, match="v of acceleration must be real numbers"):
-        model.function("acceleration")(q, odd, u)  # type: ignore[arg-type]
+        model.function("acceleration")(q, value, u)  # type: ignore[arg-type]
 
 
 def test_missing_arguments_are_counted_without_the_parameters(model: ht.Model) -> None:
@@ -257,7 +257,7 @@ def test_missing_arguments_are_counted_without_the_parameters(model: ht.Model) -
         model.function("acceleration")(*states(model)[:2])
 
 
-def test_parameters_are_the_nominal_values_and_cannot_be_changed_through_what_is_returned() -> None:
+def test_parameters_are_a_copy_of_the_nominal_values() -> None:
     model = ht.library.cart_pole().derive()
     assert tuple(model.parameters) == model.parameter_names
     heavier = {**model.parameters, "m_p": 3.0}

@@ -1,4 +1,4 @@
-"""Columns of the input matrix are powers of forces, and user functions are what they say."""
+"""Columns of the input matrix are powers of forces; user functions enter the equations as given."""
 
 from __future__ import annotations
 

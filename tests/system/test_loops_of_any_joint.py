@@ -32,7 +32,7 @@ class Helical(Joint):
 
 
 def derived(joint: Joint) -> Joint:
-    """The same joint without equations of its own."""
+    """The same joint without own equations."""
     bare = type(f"Bare{type(joint).__name__}", (type(joint),), {"closure": Joint.closure})
     copied = object.__new__(bare)
     copied.__dict__.update(joint.__dict__)
@@ -72,7 +72,7 @@ def test_a_screw_keeps_its_thread_in_a_run() -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.thorough if name.startswith("custom") else ()) for name in CLOSING]
 )
-def test_derived_equations_hold_what_a_joint_holds(name: str) -> None:
+def test_derived_equations_have_the_rank_of_the_joint(name: str) -> None:
     """On poses of the joint phi vanishes, and exactly the motions that it allows keep it zero."""
     joint = JOINTS[name]
     bare = derived(joint)
@@ -98,7 +98,7 @@ def numeric_closure(joint: Joint):
     return lambda G: traced(G)[0]
 
 
-def test_joints_that_cannot_close_a_loop_say_so() -> None:
+def test_joints_that_cannot_close_a_loop() -> None:
     class Wrong(Helical):
         def closure(self, G):
             return se3.position(G)
@@ -121,7 +121,7 @@ def test_joints_that_cannot_close_a_loop_say_so() -> None:
         (ht.Cylindrical("z"), (0, np.pi, 0)),
     ],
 )
-def test_a_loop_that_closes_upside_down_is_refused(joint: Joint, turn) -> None:
+def test_a_loop_that_closes_upside_down(joint: Joint, turn) -> None:
     system = ht.System(name="weld")
     system.body("b", joint=ht.Spherical("matrix"), inertia=ht.Inertia(1.0, moment_at_com=(1.0, 1.0, 1.0)))
     system.loop("world", "b", joint, name="hook")
@@ -139,7 +139,7 @@ def test_a_loop_that_closes_upside_down_is_refused(joint: Joint, turn) -> None:
 
 
 @pytest.mark.parametrize("name", ["revolute-angle", "prismatic", "universal", "cylindrical", "planar", "fixed"])
-def test_the_branch_tells_all_poses_that_the_joint_cannot_reach(name: str) -> None:
+def test_the_branch_excludes_all_poses_that_the_joint_cannot_reach(name: str) -> None:
     """Wherever the equations vanish, found from random poses, the branch is positive if and only if the joint can stand there."""
     from scipy.optimize import least_squares
 

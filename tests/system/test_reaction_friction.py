@@ -28,7 +28,7 @@ def bead(gravity: float = 9.81) -> ht.Model:
     return system.derive()
 
 
-def test_a_bead_on_a_ring_slows_down_as_the_formula_says() -> None:
+def test_a_bead_on_a_ring_slows_down_by_the_formula() -> None:
     """Without weight N = m v^2 / R, so v' = -mu v^2 / R: v = v0 / (1 + mu v0 t / R)."""
     model = bead(0.0)
     run = ht.simulate(model, ([R, 0, 0], [0, 2.0, 0]), until=3.0, step=1e-3, record_every=100)
@@ -96,7 +96,7 @@ def test_the_balance_of_energy_holds_with_several_frictions() -> None:
     assert run.work is not None
     assert run.work[-1, 1] > 0.1
     assert run.invariants["energy"].relative < 1e-6
-    # the sizes solve their equations: what the reactions of the model ask for is what acts
+    # the sizes solve their equations: the friction that follows from the reactions is the one that acts
     a = model.acceleration(q, v)
     Phi, M = model.constraint_jacobian(q), model.mass_matrix(q)
     lam = model.evaluate("multipliers", q, v, np.zeros(0))
@@ -148,7 +148,7 @@ def test_the_paradox_is_an_outcome_not_a_nan() -> None:
         ht.simulate(model, (inside, v), until=1.0, step=1e-3)
 
 
-def test_what_cannot_have_such_friction_says_so() -> None:
+def test_where_friction_by_reactions_is_not_possible() -> None:
     with pytest.raises(ModelError, match="cannot be linearised"):
         bead().linearize([R, 0, 0])
     system = ht.System(gravity=(0, 0, 0), name="skate")
@@ -167,7 +167,7 @@ def test_what_cannot_have_such_friction_says_so() -> None:
 
 
 def test_energy_momentum_feels_the_friction_too() -> None:
-    """Of second order beside a fourth-order run; its balance of energy holds whatever acts, so only the motion tells."""
+    """Second order, relative to a fourth-order run; the energy balance holds for any friction, so the motion is compared."""
     model, start = painleve_rod(0.4), ([0.0, 0.0, 0.3], [3.0, 0.0, 1.0])
     exact = ht.simulate(model, start, until=0.1, step=1e-4, record_every=1000)
     errors = []

@@ -1,4 +1,4 @@
-"""What is refused as a number is refused as the value of a parameter, by name: in single runs, batches and sweeps."""
+"""Constants given by parameters must have the right sign: in single runs, batches and sweeps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def arm(part: Callable[[ht.System, Any], None], value: float | None = None) -> h
 
 
 @pytest.mark.parametrize("what", [*NOT_NEGATIVE, *POSITIVE])
-def test_what_is_refused_as_a_number_is_refused_as_a_parameter(what: str) -> None:
+def test_signs_of_parameters_are_checked_as_those_of_numbers(what: str) -> None:
     part = (NOT_NEGATIVE | POSITIVE)[what]
     with pytest.raises(ModelError):
         arm(part, -2.0)
@@ -62,7 +62,7 @@ def test_what_is_refused_as_a_number_is_refused_as_a_parameter(what: str) -> Non
         model.acceleration([0.1], [0.2], parameters={"x": 0.0})
 
 
-def test_runs_batches_prepared_runs_and_sweeps_refuse_it() -> None:
+def test_signs_in_runs_batches_prepared_runs_and_sweeps() -> None:
     model = arm(NOT_NEGATIVE["damping of joint damper"]).derive()
     for value in (-2.0, np.array([1.0, -2.0])):
         with pytest.raises(ModelError, match=r"damping of joint damper in 'arm' .* with x = -2: .* got -2"):

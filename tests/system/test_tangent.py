@@ -142,7 +142,7 @@ def test_acceleration_derivatives_are_those_along_the_manifold(name: str) -> Non
 
 
 def test_the_swinging_four_bar_has_the_frequency_of_its_equilibrium() -> None:
-    """Two linear equations for one degree of freedom; small oscillations have the period that the eigenvalues tell."""
+    """Two linear equations for one degree of freedom; small oscillations have the period of the eigenvalues."""
     model = four_bar(motor=False)
     low = ht.simulate(model, model.assemble([-0.5, -1.0, -0.8]), until=1500.0, step=0.02, record_every=1000).final[0]
     q, _ = model.assemble(low)
@@ -174,15 +174,15 @@ def test_batches_and_choices() -> None:
         model.linearize(q[0], independent=("crank", "rocker"))
 
 
-def test_a_linearisation_without_the_inputs_that_hold_the_arm_is_told() -> None:
-    """What is left out is zero; about an arm that its motor holds this is another system, so it is said."""
+def test_linearization_without_holding_inputs_warns() -> None:
+    """Omitted inputs are zero, which is another system about an arm that its motor holds."""
     system = ht.System(name="arm")
     system.body("arm", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
     system.input("motor", ht.JointForce("arm"))
     model = system.derive(native=False)
-    with pytest.warns(NotAtRestWarning, match=r"'arm.rate'.*9.81") as told:
+    with pytest.warns(NotAtRestWarning, match=r"'arm.rate'.*9.81") as caught:
         model.linearize([0.0])
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     with pytest.warns(NotAtRestWarning):
         model.linearize(np.zeros((3, 1)))
     with warnings.catch_warnings():
@@ -214,7 +214,7 @@ def test_no_parameters_give_no_linear_equations() -> None:
     assert (A.shape, B.shape) == ((0, 2, 2), (0, 2, 1))
 
 
-def test_a_loop_that_does_not_stay_is_told() -> None:
+def test_linearization_of_a_moving_loop_warns() -> None:
     system = ht.library.four_bars(1)
     system.input("motor", ht.JointForce("crank0"))
     model = system.derive(native=False)

@@ -1,4 +1,4 @@
-"""Traps that a careful user would step into: each must compute the right thing or say what is wrong."""
+"""Traps for careful users: each must give the right result or a clear error."""
 
 import math
 
@@ -103,7 +103,7 @@ def test_open_argument_lists_need_a_kind():
     assert system.derive(native=False).degrees_of_freedom(np.zeros(3)) == 2
 
 
-def test_a_reused_buffer_does_not_change_what_was_described():
+def test_a_reused_buffer_does_not_change_a_description():
     pose, system, parent = np.eye(4), ht.System(name="ladder"), "world"
     for k in range(3):
         pose[2, 3] = -(k + 1.0)
@@ -177,7 +177,7 @@ def test_gravity_is_replaced_as_a_whole():
     np.testing.assert_allclose([m.acceleration([np.pi / 2], [0.0])[0] for m in (earth, moon)], [-9.81, -1.62])
 
 
-def test_functions_of_the_math_module_are_refused():
+def test_functions_of_the_math_module_are_rejected():
     def built(add):
         system = ht.System(name="rod")
         system.body("rod", joint=ht.Planar(), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))

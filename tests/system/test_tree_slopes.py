@@ -1,4 +1,4 @@
-"""Derivatives in closed form beside those by differentiation and by differences."""
+"""Derivatives in closed form compared with differentiation and with differences."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def flying() -> ht.System:
 
 
 @pytest.mark.parametrize("make", [arm, flying])
-def test_closed_form_is_what_differentiation_gives(make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_form_agrees_with_differentiation(make, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = make().derive()
     assert tree_slopes.is_closed_form(closed.expressions.dynamics)
     plain = make().derive()

@@ -1,4 +1,4 @@
-"""What a model tells besides its equations, against sums over particles and finite differences, in any coordinates."""
+"""Kinematics, momenta, energies and power of a model against sums over particles and finite differences, in any coordinates."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_power_is_the_rate_of_the_energy(name: str) -> None:
     assert_allclose(model.power(q, v).input, 0.0)
 
 
-def test_answers_take_batches_parameters_and_odd_arguments() -> None:
+def test_batches_parameters_and_arguments() -> None:
     model = model_of("tree-free-root")
     q, v, u = state_of(model, 7, (3, 2))
     assert model.center_of_mass(q).shape == (3, 2, 3)

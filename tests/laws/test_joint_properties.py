@@ -1,4 +1,4 @@
-"""What joints say about themselves agrees with how they move; whoever draws, writes or converts them asks nothing else."""
+"""Properties of joints, which drawings, writers and converters rely on, agree with their motion."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_coupled_joint_answers_for_the_one_inside() -> None:
     np.testing.assert_allclose([*q, *v], [0.3, -2.0])
 
 
-def test_nobody_asks_for_the_class_of_joints_or_elements() -> None:
+def test_no_code_depends_on_classes_of_joints_or_elements() -> None:
     """A chain of isinstance forgets the parts of users."""
     kinds = {
         kind.__name__

@@ -55,7 +55,7 @@ class OtherBias(Screw):
 
 
 class Inherited(ht.Revolute):
-    """A pose of its own with the Jacobian of a hinge."""
+    """An own pose with the Jacobian of a hinge."""
 
     def pose(self, q):
         return se3.pose(so3.rotation_about("z", q[0]), ht.vector(0.0, 0.0, 0.05 * q[0]))
@@ -93,7 +93,7 @@ class Misspelled(Screw):
         (Screw(ht.System().parameter("pitch", 0.1)), "uses symbols that are not parameters of the system: pitch"),
     ],
 )
-def test_a_joint_that_contradicts_itself_is_refused(joint: Joint, complaint: str) -> None:
+def test_a_joint_that_contradicts_itself(joint: Joint, complaint: str) -> None:
     with pytest.raises(ModelError, match=complaint):
         arm(joint).derive(native=False)
 
@@ -237,7 +237,7 @@ class Written(Theta):
         return plant.advance(state, -((k1 * (self.theta - 1.0) - k2 * self.theta) / 2.0) * (2.0 * h))
 
 
-def test_an_integrator_is_what_it_is_set_to() -> None:
+def test_an_integrator_depends_on_its_settings() -> None:
     model = arm(ht.Revolute("y")).derive(native=False)
 
     def end(method: Integrator) -> float:
@@ -306,7 +306,7 @@ class Nothing(control.Wrapper):
         (Nothing, ControlError, "Nothing must return a mapping such as .* got None"),
     ],
 )
-def test_a_wrapper_that_is_not_heard_is_refused(wrapper: Any, kind: type[Exception], complaint: str) -> None:
+def test_a_wrapper_without_effect(wrapper: Any, kind: type[Exception], complaint: str) -> None:
     system = ht.System()
     system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
     system.input("motor", ht.JointForce("cart"))
