@@ -86,22 +86,21 @@ if TYPE_CHECKING:
     from heavytop.sweep import sweep as sweep
     from heavytop.sweep import uniform as uniform
 
-_MODULES = {"maneuvers": "heavytop.copters.maneuvers", "conventions": "heavytop.io.conventions"} | {
-    layer: f"heavytop.{layer}"
-    for layer in (
-        "compile",
-        "control",
-        "copters",
-        "equations",
-        "io",
-        "library",
-        "mechanics",
-        "plan",
-        "show",
-        "simulate",
-        "sweep",
-    )
-}
+_LAYERS = (
+    "compile",
+    "control",
+    "copters",
+    "equations",
+    "io",
+    "library",
+    "mechanics",
+    "plan",
+    "show",
+    "simulate",
+    "sweep",
+)
+_MODULES = {layer: f"heavytop.{layer}" for layer in _LAYERS}
+_MODULES |= {"maneuvers": "heavytop.copters.maneuvers", "conventions": "heavytop.io.conventions"}
 _INTEGRATORS = ("RKMK4", "RKMK6", "RKMK8", "RKMK45", "EnergyMomentum", "ProjectedRK4", "Variational")
 _ON_DEMAND = (
     _MODULES

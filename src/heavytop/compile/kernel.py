@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from math import prod
 from sys import getrefcount
 from typing import Any
@@ -124,7 +125,7 @@ class Kernel(NativeFunction[Traced, Signature]):
         program = Program.from_traced(source)
         module = kernel_module(program, Lanes(lanes), fma=host().fma, chunk=chunk)
         meta = {
-            "signature": source.signature.describe(),
+            "signature": asdict(source.signature),
             "lanes": lanes,
             "scratch": module.scratch,
             "instructions": program.operations,

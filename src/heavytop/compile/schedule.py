@@ -127,19 +127,11 @@ class Layout:
         """Number of scalars of a buffer."""
         return self.sizes[name]
 
-    def describe(self) -> dict[str, Any]:
-        """Plain data, for a file."""
-        return {
-            "shapes": list(self.shapes.items()),
-            **{key: list(getattr(self, key)) for key in ("state", "held", "constants", "tables", "record")},
-            "notes": dict(self.notes),
-        }
-
     @classmethod
     def from_description(cls, data: dict[str, Any]) -> Layout:
-        """Inverse of :meth:`describe`."""
+        """Inverse of ``dataclasses.asdict``, also of the lists that JSON makes of tuples."""
         groups = (tuple(data[key]) for key in ("state", "held", "constants", "tables", "record"))
-        return cls({name: tuple(shape) for name, shape in data["shapes"]}, *groups, notes=data["notes"])
+        return cls({name: tuple(shape) for name, shape in data["shapes"].items()}, *groups, notes=data["notes"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,8 +209,6 @@ class Schedule:
     def _check(self, call: Call, known: set[str], fixed: set[str]) -> None:
         if call.function not in self.functions:
             raise unknown_name("function", call.function, self.functions)
-        if call.every < 1:
-            raise ModelError(f"the call of {call.function!r} must run every 1, 2, ... steps, got every={call.every}.")
         traced = self.functions[call.function]
         for kind, names, sizes in (
             ("inputs", call.inputs, traced.input_sizes),

@@ -94,12 +94,8 @@ class Signature:
             for result, shape in zip(results, self.outputs.values(), strict=True)
         )
 
-    def describe(self) -> dict[str, Any]:
-        """Plain data, for a file; :meth:`from_description` reads it back."""
-        return {"name": self.name, "inputs": list(self.inputs.items()), "outputs": list(self.outputs.items())}
-
     @classmethod
     def from_description(cls, data: dict[str, Any]) -> Signature:
-        """Inverse of :meth:`describe`; also takes the lists that JSON makes of tuples."""
-        inputs, outputs = ({name: tuple(shape) for name, shape in data[key]} for key in ("inputs", "outputs"))
+        """Inverse of ``dataclasses.asdict``, also of the lists that JSON makes of tuples."""
+        inputs, outputs = ({name: tuple(shape) for name, shape in data[key].items()} for key in ("inputs", "outputs"))
         return cls(data["name"], inputs, outputs)

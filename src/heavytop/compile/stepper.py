@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
@@ -97,7 +97,7 @@ class Stepper(NativeFunction[Schedule, Layout]):
     def _module_text(source: Schedule, lanes: int, chunk: int | None) -> tuple[str, dict[str, Any]]:
         module = driver_module(source, Lanes(lanes), fma=host().fma, flush=host().x86, chunk=chunk)
         meta = {
-            "layout": source.layout.describe(),
+            "layout": asdict(source.layout),
             "lanes": lanes,
             "tile": module.tile,
             "scratch": module.scratch,
