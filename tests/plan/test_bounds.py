@@ -76,8 +76,7 @@ def test_derivatives_of_rates_of_some_inputs(table: ht.Model) -> None:
     rates = {"Fx": (-10, np.inf), "Fy": (-3, 4)}
     nlp, x = program(table, [0, 0], [1, 1], (0.5, 2.0), rates=rates, cost=Time(), steps=5)
     check_derivatives(nlp, x)
-    rows = [k for k in range(nlp.rows) if nlp.row(k).label == "rate of inputs"]
-    assert [nlp.row(k).node for k in rows] == [*range(5), *np.repeat(range(5), 2)]
+    assert [node for label, node in nlp.row_labels if label == "rate of inputs"] == [*range(5), *np.repeat(range(5), 2)]
 
 
 # --- between the nodes --------------------------------------------------------------------------------------------------------

@@ -98,8 +98,9 @@ def test_casadi_states_the_same_program(quad: ht.Model, make) -> None:
 
 def test_every_row_has_a_name(quad: ht.Model) -> None:
     nlp, _ = gates(quad)
-    labels = [nlp.row(i).label for i in range(nlp.rows)]
+    labels = [label for label, _ in nlp.row_labels]
+    assert len(labels) == nlp.rows
     assert "gate of 'hull' at (1, 0, 0)" in labels
     assert labels[0] == "dynamics (place along 'hull.v_x')"
     assert {"inputs", "rate of inputs", "duration", "whole duration"} <= set(labels)
-    assert nlp.row(labels.index("gate of 'hull' at (1, 0, 0)")).node == 3
+    assert nlp.row_labels[labels.index("gate of 'hull' at (1, 0, 0)")][1] == 3

@@ -7,7 +7,6 @@ docs/plan/theory.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -25,14 +24,6 @@ from heavytop.simulate.integrators.tableaus import Tableau
 
 NEAR = 0.1
 """Largest distance (m, rad) from the goal of dependent coordinates in the search for a plan; beyond lies another closure of the loops."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """Label and node of a row of the program."""
-
-    label: str
-    node: int
 
 
 class Transcription(NonlinearProgram):
@@ -137,16 +128,16 @@ class Transcription(NonlinearProgram):
             units[:, place] = of_inputs
         return units.ravel()
 
-    @cached_property
-    def _link_rows(self) -> np.ndarray:
-        """Intervals with the duration of the next one."""
-        if not self.layout.free:
-            return np.zeros(0, dtype=int)
-        phase = self.problem.phase_of_interval
-        return np.nonzero(phase[:-1] == phase[1:])[0]
+    # --- rows ---------------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _rate_sides(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    def link_rows(self) -> np.ndarray:
+        """Intervals with the duration of the next one."""
+        phase = self.problem.phase_of_interval
+        return np.nonzero(phase[:-1] == phase[1:])[0] if self.layout.free else np.zeros(0, dtype=int)
+
+    @cached_property
+    def rate_sides(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
         """Inputs (m,) and bounds (m,) of their rates that become rows of every interval if the duration is free: upper, then lower ones.
 
         An infinite bound has no row.
@@ -156,12 +147,8 @@ class Transcription(NonlinearProgram):
         low, high = self.problem.bounds.rate
         return tuple((np.nonzero(np.isfinite(side))[0], side[np.isfinite(side)]) for side in (high, low))
 
-    @cached_property
-    def _periodic_rows(self) -> int:
-        return self.rates.nx if self.problem.periodic else 0
-
     @property
-    def _bounded_total(self) -> bool:
+    def bounded_total(self) -> bool:
         """Whether a row bounds the sum of the durations."""
         low, high = self.problem.total or (0.0, np.inf)
         return self.layout.free and len(self.problem.phases) > 1 and (low > 0.0 or high < np.inf)
@@ -172,10 +159,10 @@ class Transcription(NonlinearProgram):
         sizes = {
             "dynamics": self.count * self.rates.nx,
             "inputs": self.count * (self.layout.s.stop - self.layout.s.start),
-            "durations": len(self._link_rows),
-            "rates": sum(self.count * len(own) for own, _ in self._rate_sides),
-            "periodic": self._periodic_rows,
-            "total": int(self._bounded_total),
+            "durations": len(self.link_rows),
+            "rates": sum(self.count * len(inputs) for inputs, _ in self.rate_sides),
+            "periodic": self.rates.nx if self.problem.periodic else 0,
+            "total": int(self.bounded_total),
         }
         sizes |= {f"block{i}": block.rows for i, block in enumerate(self.constraints)}
         starts = np.concatenate([[0], np.cumsum(list(sizes.values()))])
@@ -191,43 +178,62 @@ class Transcription(NonlinearProgram):
         """Lower and upper bounds of all rows."""
         lower, upper = np.zeros(self.rows), np.zeros(self.rows)
         start = self.offsets["rates"]
-        for side, (own, _), free in zip((lower, upper), self._rate_sides, (-np.inf, np.inf), strict=False):
-            side[start : start + self.count * len(own)] = free
-            start += self.count * len(own)
-        if self._periodic_rows and self.problem.timed:  # the time goes on
+        for side, (inputs, _), free in zip((lower, upper), self.rate_sides, (-np.inf, np.inf), strict=False):
+            side[start : start + self.count * len(inputs)] = free
+            start += self.count * len(inputs)
+        if self.problem.periodic and self.problem.timed:  # the time goes on
             time = self.offsets["periodic"] + self.rates.ne - 1
             lower[time], upper[time] = -np.inf, np.inf
-        if self._bounded_total:
+        if self.bounded_total:
             lower[self.offsets["total"]], upper[self.offsets["total"]] = self.problem.total or (0.0, np.inf)
         for i, block in enumerate(self.constraints):
             place = slice(self.offsets[f"block{i}"], self.offsets[f"block{i}"] + block.rows)
             lower[place], upper[place] = block.lower.ravel(), block.upper.ravel()
         return lower, upper
 
-    def row(self, index: int) -> Row:
-        """Label and node of a row."""
-        starts = list(self.offsets.items())
-        group, start = next((name, s) for name, s in reversed(starts[:-1]) if s <= index and self.offsets["end"] > s)
-        inside = index - start
-        if group.startswith("block"):
-            block = self.constraints[int(group[5:])]
-            n = inside // block.lower.shape[1]
-            return Row(block.labels[n], int(block.nodes[n]))
-        if group == "dynamics":
-            node, component = divmod(inside, self.rates.nx)
-            model = self.problem.model
-            names = [f"place along {name!r}" for name in self.rates.coordinates.v_names]
-            return Row(f"dynamics ({[*names, *map(repr, model.v_names)][component]})", node)
-        if group == "inputs":
-            return Row("inputs", inside // self.layout.nu)
-        if group == "rates":
-            above = self.count * len(self._rate_sides[0][0])
-            inside, own = (
-                (inside, self._rate_sides[0][0]) if inside < above else (inside - above, self._rate_sides[1][0])
-            )
-            return Row("rate of inputs", inside // len(own))
-        labels = {"durations": "duration", "periodic": "periodicity", "total": "whole duration"}
-        return Row(labels[group], inside if group == "durations" else self.count)
+    @cached_property
+    def row_labels(self) -> list[tuple[str, int]]:
+        """Label and node of every row."""
+        every = range(self.count)
+        names = [f"place along {name!r}" for name in self.rates.coordinates.v_names]
+        names += map(repr, self.problem.model.v_names)
+        labels = [(f"dynamics ({name})", k) for k in every for name in names]
+        labels += [("inputs", k) for k in every for _ in range(self.layout.s.stop - self.layout.s.start)]
+        labels += [("duration", int(k)) for k in self.link_rows]
+        labels += [("rate of inputs", k) for inputs, _ in self.rate_sides for k in every for _ in inputs]
+        labels += [("periodicity", self.count)] * (self.rates.nx if self.problem.periodic else 0)
+        labels += [("whole duration", self.count)] * int(self.bounded_total)
+        for block in self.constraints:
+            nodes = zip(block.labels, block.nodes.tolist(), strict=True)
+            labels += [row for row in nodes for _ in range(block.lower.shape[1])]
+        return labels
+
+    @cached_property
+    def linear_part(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows, columns and coefficients of all terms that are linear in the variables."""
+        N, ny, nx, ne, layout = self.count, self.size, self.rates.nx, self.rates.ne, self.layout
+        k, velocity = np.arange(N)[:, None], np.arange(self.rates.nv)
+        terms: list[tuple[np.ndarray, np.ndarray, float | np.ndarray]] = []
+        terms.append((k * nx + ne + velocity, (k + 1) * ny + layout.v.start + velocity, -1.0))
+        if layout.linear:  # s_{k+1} = s_k + c_k
+            i = np.arange(layout.nu)
+            for node, place, sign in ((0, layout.s, 1.0), (0, layout.c, 1.0), (1, layout.s, -1.0)):
+                terms.append((self.offsets["inputs"] + k * layout.nu + i, (k + node) * ny + place.start + i, sign))
+        for node, sign in ((0, 1.0), (1, -1.0)):  # tau_{k+1} = tau_k
+            rows = self.offsets["durations"] + np.arange(len(self.link_rows))
+            terms.append((rows, (self.link_rows + node) * ny + layout.tau, sign))
+        start = self.offsets["rates"]
+        for inputs, bound in self.rate_sides:  # c <= bound * length
+            rows = start + k * len(inputs) + np.arange(len(inputs))
+            terms.append((rows, k * ny + layout.c.start + inputs, 1.0))
+            terms.append((rows, k * ny + layout.tau + 0 * inputs, -bound * self.weights[:, None]))
+            start += rows.size
+        for node, sign in ((N, 1.0), (0, -1.0)) if self.problem.periodic else ():
+            terms.append((self.offsets["periodic"] + ne + velocity, node * ny + layout.v.start + velocity, sign))
+        if self.bounded_total:
+            terms.append((np.full(N, self.offsets["total"]), k[:, 0] * ny + layout.tau, self.weights))
+        rows, columns = (np.concatenate([term[i].ravel() for term in terms]) for i in (0, 1))
+        return rows, columns, np.concatenate([np.broadcast_to(c, r.shape).ravel() for r, _, c in terms])
 
     # --- values -------------------------------------------------------------------------------------------------------------
 
@@ -308,23 +314,16 @@ class Transcription(NonlinearProgram):
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """Values of all rows."""
-        Y, layout = self.nodes(x), self.layout
+        Y, (rows, columns, coefficients) = self.nodes(x), self.linear_part
+        values = np.bincount(rows, weights=coefficients * x[columns], minlength=self.rows)
         run, gaps, _ = self._run(x)
-        dynamics = np.concatenate([gaps, run.ends[:, self.rates.ne :] - Y[1:, layout.v]], axis=1)
-        parts = [dynamics.ravel()]
-        if layout.linear:
-            parts.append((Y[:-1, layout.s] + Y[:-1, layout.c] - Y[1:, layout.s]).ravel())
-        if layout.free:
-            parts.append(Y[self._link_rows, layout.tau] - Y[self._link_rows + 1, layout.tau])
-        for own, bound in self._rate_sides:
-            parts.append((Y[:-1, layout.c][:, own] - bound * self.lengths(x)[:, None]).ravel())
-        if self._periodic_rows:
-            (away,) = self.rates.link.value(*self._ends(Y))
-            parts += [away[0], Y[-1, layout.v] - Y[0, layout.v]]
-        if self._bounded_total:
-            parts.append(np.array([self.lengths(x).sum()]))
-        parts += [block.values(Y, self.centres, self.p).ravel() for block in self.constraints]
-        return np.concatenate(parts)
+        dynamics = values[: self.offsets["inputs"]].reshape(self.count, -1)
+        dynamics += np.concatenate([gaps, run.ends[:, self.rates.ne :]], axis=1)
+        if self.problem.periodic:
+            values[self.offsets["periodic"] :][: self.rates.ne] = self.rates.link.value(*self._ends(Y))[0][0]
+        for i, block in enumerate(self.constraints):
+            values[self.offsets[f"block{i}"] :][: block.rows] = block.values(Y, self.centres, self.p).ravel()
+        return values
 
     def _ends(self, Y: np.ndarray) -> tuple[np.ndarray, ...]:
         e = np.concatenate([Y[-1, self.layout.e], Y[0, self.layout.e]])[None]
@@ -349,72 +348,32 @@ class Transcription(NonlinearProgram):
     @cached_property
     def jacobian_structure(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows and columns of the entries of the Jacobian."""
-        N, ny, nx, ne, layout = self.count, self.size, self.rates.nx, self.rates.ne, self.layout
-        k = np.arange(N)[:, None]
-        r, c = np.nonzero(self._patterns.slope)
-        rows, columns = [k * nx + r], [k * ny + c]
-        r, c = np.nonzero(self._patterns.next_slope)
-        rows.append(k * nx + r)
-        columns.append((k + 1) * ny + c)
-        velocity = np.arange(self.rates.nv)
-        rows.append(k * nx + ne + velocity)
-        columns.append((k + 1) * ny + layout.v.start + velocity)
-        if layout.linear:
-            i, start = np.arange(layout.nu), self.offsets["inputs"]
-            for node, place in ((0, layout.s), (0, layout.c), (1, layout.s)):
-                rows.append(start + k * layout.nu + i)
-                columns.append((k + node) * ny + place.start + i)
-        if layout.free:
-            link, start = self._link_rows[:, None], self.offsets["durations"]
-            for node in (0, 1):
-                rows.append(start + np.arange(len(link))[:, None])
-                columns.append((link + node) * ny + layout.tau)
-        start = self.offsets["rates"]
-        for own, _ in self._rate_sides:
-            here = start + k * len(own) + np.arange(len(own))
-            rows += [here, here]
-            columns += [k * ny + layout.c.start + own, np.broadcast_to(k * ny + layout.tau, here.shape)]
-            start += here.size
-        if self._periodic_rows:
-            start = self.offsets["periodic"]
+        N, ny, nx, ne = self.count, self.size, self.rates.nx, self.rates.ne
+        k, entries = np.arange(N)[:, None], []
+        for node, mask in ((0, self._patterns.slope), (1, self._patterns.next_slope)):
+            r, c = np.nonzero(mask)
+            entries.append(((k * nx + r).ravel(), ((k + node) * ny + c).ravel()))
+        entries.append(self.linear_part[:2])
+        if self.problem.periodic:
             r, c = np.nonzero(self.rates.link.patterns[0])
-            rows.append((start + r)[None])
-            columns.append(np.where(c < ne, N * ny + c, c - ne)[None])
-            for node in (N, 0):
-                rows.append((start + ne + velocity)[None])
-                columns.append((node * ny + layout.v.start + velocity)[None])
-        if self._bounded_total:
-            rows.append(np.full(N, self.offsets["total"]))
-            columns.append(k[:, 0] * ny + layout.tau)
-        flat_rows, flat_columns = [a.ravel() for a in rows], [a.ravel() for a in columns]
-        for i, block in enumerate(self.constraints):
-            r, c = block.jacobian_structure(self.offsets[f"block{i}"], ny)
-            flat_rows.append(r)
-            flat_columns.append(c)
-        return np.concatenate(flat_rows).astype(np.int32), np.concatenate(flat_columns).astype(np.int32)
+            entries.append((self.offsets["periodic"] + r, np.where(c < ne, N * ny + c, c - ne)))
+        entries += [b.jacobian_structure(self.offsets[f"block{i}"], ny) for i, b in enumerate(self.constraints)]
+        rows, columns = (np.concatenate([entry[i] for entry in entries]).astype(np.int32) for i in (0, 1))
+        return rows, columns
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
         """Entries of the Jacobian in the order of :attr:`jacobian_structure`."""
-        N, ne, nx, layout = self.count, self.rates.ne, self.rates.nx, self.layout
+        N, ne, nx = self.count, self.rates.ne, self.rates.nx
         Y = self.nodes(x)
         run, _, link = self._run(x)
         full = np.empty((N, nx, self.size))
         np.matmul(link[:, :, :ne], run.slopes[:, :ne], out=full[:, :ne])
         full[:, ne:] = run.slopes[:, ne:]
-        own, following, *_ = self._entries
-        parts = [_entries_of(full, own), _entries_of(link, following), np.full(N * self.rates.nv, -1.0)]
-        if layout.linear:
-            parts += [np.ones(2 * N * layout.nu), np.full(N * layout.nu, -1.0)]
-        if layout.free:
-            parts += [np.ones(len(self._link_rows)), np.full(len(self._link_rows), -1.0)]
-        for _, bound in self._rate_sides:
-            slope = -bound * self.weights[:, None]
-            parts += [np.ones(slope.size), slope.ravel()]
-        if self._periodic_rows:
+        of_node, of_next, *_ = self._entries
+        parts = [_entries_of(full, of_node), _entries_of(link, of_next), self.linear_part[2]]
+        if self.problem.periodic:
             slope = self.rates.link.first(*self._ends(Y))[1][0]
-            parts += [slope[np.nonzero(self.rates.link.patterns[0])], np.ones(self.rates.nv), -np.ones(self.rates.nv)]
-        if self._bounded_total:
-            parts.append(self.weights)
+            parts.append(slope[np.nonzero(self.rates.link.patterns[0])])
         parts += [block.jacobian(Y, self.centres, self.p) for block in self.constraints]
         return np.concatenate(parts)
 
@@ -432,7 +391,7 @@ class Transcription(NonlinearProgram):
             r, c = np.nonzero(mask)
             rows.append(((k + row) * ny + r).ravel())
             columns.append(((k + column) * ny + c).ravel())
-        if self._periodic_rows:
+        if self.problem.periodic:
             r, c = self._periodic_curve
             index = lambda i: np.where(i < ne, N * ny + i, i - ne)  # noqa: E731
             rows.append(index(r))
@@ -471,7 +430,7 @@ class Transcription(NonlinearProgram):
             total += DT @ (bent[:, :ne, :ne] @ D)
             parts = [_entries_of(DT @ bent[:, :ne, ne:], cross), _entries_of(bent, last)]
         parts.insert(0, _entries_of(total, curve))
-        if self._periodic_rows:
+        if self.problem.periodic:
             start = self.offsets["periodic"]
             (bent,) = self.rates.link.second(lam[None, start : start + ne], *self._ends(Y))
             parts.append(bent[0][self._periodic_curve])

@@ -64,7 +64,7 @@ def _rates(program: Transcription, solution: Solution, times: np.ndarray) -> Ite
                 yield Active(text.format(side, rate, name), times[nodes], lam * lengths[nodes])
         return
     values, start = program.values(solution.x), program.offsets["rates"]
-    for side, (own, bounds) in zip(("upper", "lower"), program._rate_sides, strict=True):
+    for side, (own, bounds) in zip(("upper", "lower"), program.rate_sides, strict=True):
         size = program.count * len(own)
         rows, lam = (part[start : start + size].reshape(program.count, len(own)) for part in (values, solution.lam))
         held = np.abs(lam) > np.maximum(LEAST, np.abs(rows))
@@ -89,7 +89,7 @@ def _durations(program: Transcription, solution: Solution, times: np.ndarray) ->
             if len(phase):
                 of = f" of phase {phase[0] + 1}" if several else ""
                 yield Active(f"{text[side]} duration {limit:.4g} s{of}", times[problem.ends[phase]], np.array([one]))
-    if program._bounded_total:
+    if program.bounded_total:
         row = program.offsets["total"]
         lam, total = float(solution.lam[row]), float(times[-1])
         side, limit = ("upper", program.row_bounds[1][row]) if lam > 0 else ("lower", program.row_bounds[0][row])

@@ -56,9 +56,9 @@ class _Staged:
             raise PlanError(
                 "fatrop takes explicit steps only, and this motion is collocated: use Ipopt(), or method='shooting'."
             )
-        if t._periodic_rows:
+        if t.problem.periodic:
             raise PlanError("fatrop solves stage by stage, and a periodic motion ties its ends together: use Ipopt().")
-        if t._bounded_total:
+        if t.bounded_total:
             raise PlanError(
                 "fatrop solves stage by stage, and a bound on the sum of several durations ties them together: use Ipopt()."
             )
@@ -71,38 +71,21 @@ class _Staged:
         """Rows stage by stage (those of fixed variables come after the others), sizes of the stages, which rows are gaps."""
         t, layout = self.program, self.program.layout
         first = set(np.r_[0, t.problem.ends[:-1]].tolist())
-        at: list[list[int]] = [[] for _ in range(t.count + 1)]
-        for i, block in enumerate(t.constraints):
-            rows = np.arange(t.offsets[f"block{i}"], t.offsets[f"block{i}"] + block.rows).reshape(len(block.nodes), -1)
-            for node, own in zip(block.nodes, rows, strict=True):
-                at[node] += own.tolist()
-        start = t.offsets["rates"]
-        for own, _ in t._rate_sides:
-            for k in range(t.count):
-                at[k] += range(start, start + len(own))
-                start += len(own)
+        gaps: list[list[int]] = [[] for _ in range(t.count + 1)]
+        constraints: list[list[int]] = [[] for _ in range(t.count + 1)]
+        for row, (_, node) in enumerate(t.row_labels):
+            (gaps if row < t.offsets["rates"] else constraints)[node].append(row)
         for j, variable in enumerate(self.fixed):
-            at[variable // t.size].append(t.rows + j)
-        links = {int(k): n for n, k in enumerate(t._link_rows)}
-        order, gap, nx, nu, ng = [], [], [], [], []
-        for k in range(t.count + 1):
-            # a duration is a state within its phase; at its first node it is chosen, like an input
-            state = layout.tau + int(layout.free and k not in first) if layout.free else layout.s.stop
-            nx.append(state)
-            nu.append(t.size - state)
-            ng.append(len(at[k]))
-            if k < t.count:
-                rows = [*range(k * t.rates.nx, (k + 1) * t.rates.nx)]
-                if layout.linear:
-                    rows += range(t.offsets["inputs"] + k * layout.nu, t.offsets["inputs"] + (k + 1) * layout.nu)
-                if k in links:
-                    rows.append(t.offsets["durations"] + links[k])
-                order += rows
-                gap += [True] * len(rows)
-            order += at[k]
-            gap += [False] * len(at[k])
-        nx[-1], nu[-1] = layout.s.stop, 0
-        return np.array(order), {"nx": nx, "nu": nu, "ng": ng}, np.array(gap)
+            constraints[variable // t.size].append(t.rows + j)
+        # a duration is a state within its phase; at its first node it is chosen, like an input
+        states = [layout.tau + int(k not in first) if layout.free else layout.s.stop for k in range(t.count)]
+        sizes = {
+            "nx": [*states, layout.s.stop], "nu": [*(t.size - n for n in states), 0], "ng": [*map(len, constraints)]
+        }  # fmt: skip
+        stages = list(zip(gaps, constraints, strict=True))
+        order = [row for stage in stages for rows in stage for row in rows]
+        gap = [is_gap for stage in stages for rows, is_gap in zip(stage, (True, False), strict=True) for _ in rows]
+        return np.array(order), sizes, np.array(gap)
 
     def solve(self, request: SolveRequest, given: dict[str, Any]) -> Solution:
         import casadi as ca

@@ -59,22 +59,12 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
         gaps = arrival.function.map(N)(ends[: rates.ne, :], centres[:, :-1], centres[:, 1:]) - Y[layout.e, 1:]
     else:
         gaps = link.map(N)(ca.vertcat(ends[: rates.ne, :], Y[layout.e, 1:]), centres[:, :-1], centres[:, 1:])
-    dynamics = ca.vertcat(gaps, ends[rates.ne :, :] - Y[layout.v, 1:])
-    rows = [ca.vec(dynamics)]
-    if layout.linear:
-        rows.append(ca.vec(Y[layout.s, :-1] + Y[layout.c, :-1] - Y[layout.s, 1:]))
-    lengths = ca.DM(t.weights).T * (Y[layout.tau, :-1] if layout.free else 1.0)
-    if layout.free:
-        links = t._link_rows.tolist()
-        rows.append((Y[layout.tau, links] - Y[layout.tau, [k + 1 for k in links]]).T)
-    for which, bound in t._rate_sides:
-        if len(which):
-            rows.append(ca.vec(Y[layout.c, :-1][which.tolist(), :] - ca.DM(bound) @ lengths))
-    if t._periodic_rows:
+    rows = [ca.vec(ca.vertcat(gaps, ends[rates.ne :, :])), ca.DM.zeros(t.offsets["periodic"] - t.offsets["inputs"])]
+    if t.problem.periodic:
         rows.append(link(ca.vertcat(Y[layout.e, -1], Y[layout.e, 0]), centres[:, -1], centres[:, 0]))
-        rows.append(Y[layout.v, -1] - Y[layout.v, 0])
-    if t._bounded_total:
-        rows.append(ca.sum2(lengths))
+        rows.append(ca.DM.zeros(rates.nv))
+    rows.append(ca.DM.zeros(int(t.bounded_total)))
+    lengths = ca.DM(t.weights).T * (Y[layout.tau, :-1] if layout.free else 1.0)
     objective = ca.sum2(costs) + t.time_weight * ca.sum2(lengths)
     for block in (*t.constraints, *t.costs):
         nodes = block.nodes.tolist()
@@ -86,7 +76,9 @@ def symbolic(program: Any, explicit: bool = False) -> dict[str, Any]:
             rows.append(ca.vec(values))
         else:
             objective += ca.dot(ca.DM(block.weights), values)
-    return {"x": X, "f": objective, "g": ca.vertcat(*rows)}
+    r, c, coefficients = (part.tolist() for part in t.linear_part)
+    linear = ca.DM.triplet(r, c, ca.DM(coefficients), t.rows, t.variables)
+    return {"x": X, "f": objective, "g": ca.vertcat(*rows) + linear @ X}
 
 
 def _cost_arguments(t: Transcription, z: Any, y: Any, h: Any) -> Any:

@@ -143,8 +143,8 @@ class Elastic(NonlinearProgram):
             if slack[k] <= MET:
                 break
             if k < len(self._blocks):
-                row = inner.row(int(self._blocks[k]))
-                label, t = row.label, times[row.node]
+                label, node = inner.row_labels[self._blocks[k]]
+                t = times[node]
             else:
                 label, t = f"the goal ({names[k - len(self._blocks)]})", times[-1]
             found.setdefault(label, (label, float(t), float(amounts[k])))
