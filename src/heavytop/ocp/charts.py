@@ -1,9 +1,9 @@
-"""Charts: a neighbourhood of a configuration described by as many numbers as there are degrees of freedom.
+"""Charts: minimal coordinates of a neighbourhood of a configuration.
 
 ``q = chart(q_bar, e)`` with ``e`` (nv,) around the centre ``q_bar``: joint coordinates are shifted, positions of free bodies are shifted
-along the axes of the world, attitudes are turned by the rotation vector ``e`` (in body axes), which is regular up to a whole turn. A
-motion with joint velocities ``w`` has ``e' = chart_rate(q_bar, e, w)``; :func:`residual` compares two configurations without any singularity
-but at half a turn apart, where it grows without bounds.
+along the axes of the world, attitudes are rotated by the rotation vector ``e`` (in body axes), which is regular up to a full turn. A
+motion with joint velocities ``w`` has ``e' = chart_rate(q_bar, e, w)``; :func:`residual` compares two configurations, regular up to
+rotations by half a turn.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from heavytop.system.dynamics.solve import solve_definite, symmetric
 
 
 def chart(coordinates: Product, q_bar: Array, e: Array) -> Array:
-    """The configuration (nq,) at the place e (nv,) of the chart around q_bar (nq,); numbers with batch axes, or symbols.
+    """The configuration (nq,) with the coordinates e (nv,) in the chart around q_bar (nq,); numbers with batch axes, or symbols.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def chart_rate(coordinates: Product, q_bar: Array, e: Array, w: Array) -> Array:
 
 
 def residual(coordinates: Product, q0: Array, q1: Array) -> Array:
-    """How far q1 is from q0 (nv,): zero if they agree, the place of q1 in the chart around q0 up to third order.
+    """Difference (nv,) of q1 from q0: zero if they agree, the coordinates of q1 in the chart around q0 up to third order.
 
     Attitudes are compared by Cayley's map ``2 tan(angle / 2)``: no branches, no second zero.
     """
@@ -56,7 +56,7 @@ def place(coordinates: Product, q_bar: Array, q: Array) -> Array:
 
 
 def is_turn(coordinates: Product) -> np.ndarray:
-    """Which entries of e belong to rotation vectors (nv,), whose chart ends at a whole turn."""
+    """Which entries of e (nv,) belong to rotation vectors, whose chart ends at a full turn."""
     turns = []
     for block in coordinates.blocks:
         if isinstance(block, Pose):

@@ -1,8 +1,7 @@
-"""Collocation with the stages eliminated: intervals of stiff motions with exact first and second derivatives.
+"""Collocation with eliminated stages: intervals of stiff motions with exact first and second derivatives.
 
-The rates k_i at the points c_i of an interval fulfil ``k_i = rho(x + h sum_j a_ij k_j, u_i)`` for all i at once. Newton's method finds them for
-all intervals together, so that the nonlinear program has the variables and rows of shooting and none of the stages. Derivatives are those of
-the implicit function,
+The rates k_i at the points c_i of an interval solve ``k_i = rho(x + h sum_j a_ij k_j, u_i)`` for all i. Newton's method finds them for
+all intervals together, so that the nonlinear program has the variables and rows of shooting. Derivatives are those of the implicit function,
 
     M dk = rho_x (dx + dh sum_j a_ij k_j) + rho_u du,     M^T mu = b lam + ...,     M_ij = delta_ij - h a_ij rho_x(z_i),
 
@@ -21,7 +20,7 @@ from heavytop.ocp.shooting import NodeLayout, Shooting, Trajectory
 from heavytop.simulate.integrators.tableaus import Tableau
 
 MOST, CLOSE = 30, 1e-13
-"""Newton steps at most, and the relative change after which the rates are taken."""
+"""Largest number of Newton steps, and the relative change at convergence."""
 
 
 class Collocation(Shooting):
@@ -33,10 +32,10 @@ class Collocation(Shooting):
         weights: np.ndarray,
         q_bar: np.ndarray,
         parameters: np.ndarray,
-        own: Sequence[np.ndarray] = (),
+        further: Sequence[np.ndarray] = (),
         slopes: bool = False,
     ) -> Trajectory:
-        """Integrate all intervals; where Newton's method finds no rates, the end is not a number."""
+        """Integrate all intervals; ends are NaN if Newton's method does not converge."""
         layout, n, nx = self.layout, self.tableau.stages, self.layout.nx
         count, part, b = len(y), weights / self.substeps, np.array(self.tableau.b)
         h = part * y[:, layout.tau] if layout.free else part
@@ -45,20 +44,20 @@ class Collocation(Shooting):
         dx[...] = self._unmoved
         k: np.ndarray | None = None
         for step in range(self.substeps):
-            mine = slice(step * n, (step + 1) * n)
+            stages = slice(step * n, (step + 1) * n)
             u = np.stack([self._input(y, self._fraction(step, c)) for c in self.tableau.c], axis=1)
-            k, made.z[:, mine] = self._rates(x, h, u, q_bar, parameters, k)
-            made.k[:, mine] = k
+            k, made.z[:, stages] = self._rates(x, h, u, q_bar, parameters, k)
+            made.k[:, stages] = k
             if slopes:
                 self._add_slopes(made, step, h, part, dx, q_bar, parameters)
             total = np.einsum("i,nik->nk", b, k)
             x = x + column * total
             if slopes:
-                dx = dx + column[:, :, None] * np.einsum("i,nikl->nkl", b, made.dk[:, mine])
+                dx = dx + column[:, :, None] * np.einsum("i,nikl->nkl", b, made.dk[:, stages])
                 if layout.free:
                     dx[:, :, layout.tau] += part[:, None] * total
         made = replace(made, ends=x, slopes=dx)
-        return made if self.integrand is None else self._with_costs(made, y, h, part, q_bar, parameters, own)
+        return made if self.integrand is None else self._with_costs(made, y, h, part, q_bar, parameters, further)
 
     def _rates(
         self,
@@ -77,25 +76,25 @@ class Collocation(Shooting):
         else:
             k = first.copy()
         best = np.full(count, np.inf)
-        settled = np.zeros(count, dtype=bool)
+        converged = np.zeros(count, dtype=bool)
         with np.errstate(all="ignore"):
             for _ in range(MOST):
                 z = np.concatenate([x[:, None] + h[:, None, None] * np.einsum("ij,njk->nik", self._a, k), u], axis=2)
                 rate, slope = self._first(z, q_bar, parameters)
-                missed = (rate - k).reshape(count, -1)
+                error = (rate - k).reshape(count, -1)
                 M = self._matrix(h, slope)
-                usable = np.isfinite(missed).all(axis=1) & np.isfinite(M).all(axis=(1, 2))
-                change = np.full_like(missed, np.nan)
+                usable = np.isfinite(error).all(axis=1) & np.isfinite(M).all(axis=(1, 2))
+                change = np.full_like(error, np.nan)
                 if usable.any():
-                    change[usable] = _solve(M[usable], missed[usable][:, :, None])[:, :, 0]
+                    change[usable] = _solve(M[usable], error[usable][:, :, None])[:, :, 0]
                 size = np.abs(change).max(axis=1) / (1.0 + np.abs(k).max(axis=(1, 2)))
                 k = k + change.reshape(k.shape)
-                # rounding keeps stiff rates from settling entirely: also done when it no longer becomes better
-                settled |= (size < CLOSE) | ((size < 1e-9) & (size >= 0.5 * best))
+                # rounding keeps stiff rates from full convergence: also accepted when they no longer improve
+                converged |= (size < CLOSE) | ((size < 1e-9) & (size >= 0.5 * best))
                 best = np.fmin(best, size)
-                if np.all(settled | ~usable):
+                if np.all(converged | ~usable):
                     break
-        k[~settled] = np.nan
+        k[~converged] = np.nan
         z = np.concatenate([x[:, None] + h[:, None, None] * np.einsum("ij,njk->nik", self._a, k), u], axis=2)
         return k, z
 
@@ -123,19 +122,19 @@ class Collocation(Shooting):
         q_bar: np.ndarray,
         parameters: np.ndarray,
     ) -> None:
-        """What derivatives need of the stages of a step."""
+        """Fill the slopes of the stages of a step."""
         layout, nx, n = self.layout, self.layout.nx, self.tableau.stages
-        mine = slice(step * n, (step + 1) * n)
-        z, count = made.z[:, mine], len(made.z)
+        stages = slice(step * n, (step + 1) * n)
+        z, count = made.z[:, stages], len(made.z)
         _, slope = self._first(np.nan_to_num(z), q_bar, parameters)
         base = np.repeat(dx[:, None], n, axis=1)
         if layout.free:
-            base[..., layout.tau] += dh[:, None, None] * np.einsum("ij,njk->nik", self._a, made.k[:, mine])
-        du = np.stack(self._input_slopes[mine])
+            base[..., layout.tau] += dh[:, None, None] * np.einsum("ij,njk->nik", self._a, made.k[:, stages])
+        du = np.stack(self._input_slopes[stages])
         forced = slope[..., :nx] @ base + slope[..., nx:] @ du
         dk = _solve(self._matrix(h, slope), forced.reshape(count, n * nx, -1)).reshape(forced.shape)
-        made.slope[:, mine], made.dk[:, mine] = slope, dk
-        made.dz[:, mine, :nx] = base + np.einsum("n,ij,njkl->nikl", h, self._a, dk)
+        made.slope[:, stages], made.dk[:, stages] = slope, dk
+        made.dz[:, stages, :nx] = base + np.einsum("n,ij,njkl->nikl", h, self._a, dk)
 
     def _stage_multipliers(
         self, slope: np.ndarray, adjoint: np.ndarray, h: np.ndarray, pushed: np.ndarray
@@ -147,7 +146,7 @@ class Collocation(Shooting):
 
 
 def _solve(M: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solutions of all systems; not a number where one has none."""
+    """Solutions of all systems; NaN for singular ones."""
     try:
         return np.linalg.solve(M, right)
     except np.linalg.LinAlgError:
@@ -163,6 +162,6 @@ def _solve(M: np.ndarray, right: np.ndarray) -> np.ndarray:
 def intervals(
     rates: ChartRates, layout: NodeLayout, tableau: Tableau, substeps: int = 1, integrand: Derivatives | None = None
 ) -> Shooting:
-    """The integration of intervals that a tableau asks for."""
+    """The integration of intervals by a tableau, explicit or implicit."""
     kind = Collocation if tableau.implicit else Shooting
     return kind(rates, layout, tableau, substeps, integrand)

@@ -1,7 +1,7 @@
-"""Steps of a model in charts with exact first and second derivatives: all intervals of a horizon at once.
+"""Runge-Kutta steps of a model in charts with exact first and second derivatives, for all intervals of a horizon in one batch.
 
-An interval of length h starts at a node with the variables ``y = (e, v, [s], [tau], c)``: place and velocity, the input at the start (only
-where inputs are linear in time), the duration (only where it is free) and the input, or its change over the interval. Runge-Kutta stages
+An interval of length h starts at a node with the variables ``y = (e, v, [s], [tau], c)``: chart coordinates and velocity, the input at the start
+(if inputs are linear in time), the duration (if it is free) and the input, or its change over the interval. Runge-Kutta stages
 ``k_i = rho(x_i, u_i)``, ``x_i = x + h sum_j a_ij k_j`` follow each other in the chart of the node, which makes the steps those of a
 Munthe-Kaas method. Derivatives are composed from those of ``rho`` by the chain rule, forwards for slopes, backwards for Hessians:
 
@@ -24,11 +24,11 @@ from heavytop.simulate.integrators.tableaus import Tableau
 
 @dataclass(frozen=True)
 class NodeLayout:
-    """Where what is in the variables y of a node.
+    """Slices of the variables y of a node.
 
     Attributes
     ----------
-    ne, nv, nu : sizes of place, velocity and input.
+    ne, nv, nu : sizes of chart coordinates, velocity and input.
     linear : whether inputs are linear in time (c is their change over the interval) or held (c is the input).
     free : whether the duration is a variable.
     """
@@ -46,7 +46,7 @@ class NodeLayout:
 
     @property
     def e(self) -> slice:
-        """Place in the chart."""
+        """Chart coordinates."""
         return slice(0, self.ne)
 
     @property
@@ -61,7 +61,7 @@ class NodeLayout:
 
     @property
     def tau(self) -> int:
-        """Duration; only if it is free."""
+        """Duration, if it is free."""
         return self.s.stop
 
     @property
@@ -83,11 +83,11 @@ class NodeLayout:
 
 @dataclass
 class Trajectory:
-    """N intervals that were integrated.
+    """N integrated intervals.
 
     Attributes
     ----------
-    ends : (N, nx). costs : (N,). slopes : (N, nx, ny) of the ends; cost_slopes : (N, ny); none (0, ...) where they were not asked for.
+    ends : (N, nx). costs : (N,). slopes : (N, nx, ny) of the ends; cost_slopes : (N, ny); empty (0, ...) unless requested.
     z : (N, T, nz) arguments (x, u) of all T stages. k : (N, T, nx) their rates. slope : (N, T, nx, nz) of the rates by z.
     dz : (N, T, nz, ny), dk : (N, T, nx, ny) by the variables of the node. gradient : (N, T, nz) of the cost per time by its arguments.
     cost_rate : (N, ny) slope of the cost of an interval by the variables, for a fixed length, over the length of its steps.
@@ -126,13 +126,8 @@ class Shooting:
         substeps: int = 1,
         integrand: Derivatives | None = None,
     ) -> None:
-        self.rates, self.layout, self.tableau, self.substeps, self.integrand = (
-            rates,
-            layout,
-            tableau,
-            substeps,
-            integrand,
-        )
+        self.rates, self.layout, self.integrand = rates, layout, integrand
+        self.tableau, self.substeps = tableau, substeps
         self._a = tableau.matrix
         self._kept: Trajectory | None = None
         self._spread: tuple[np.ndarray, np.ndarray] | None = None
@@ -140,7 +135,7 @@ class Shooting:
         self._calls: dict[int, tuple[list[np.ndarray], Bound, list[np.ndarray]]] = {}
         self._bound: tuple[tuple[np.ndarray, ...], list[Bound]] | None = None
 
-    # --- where inputs are ---------------------------------------------------------------------------------------------------
+    # --- inputs -------------------------------------------------------------------------------------------------------------
 
     def _input(self, y: np.ndarray, fraction: float) -> np.ndarray:
         """Inputs (N, nu) at a fraction of the interval."""
@@ -170,7 +165,7 @@ class Shooting:
         weights: np.ndarray,
         q_bar: np.ndarray,
         parameters: np.ndarray,
-        own: Sequence[np.ndarray] = (),
+        further: Sequence[np.ndarray] = (),
         slopes: bool = False,
     ) -> Trajectory:
         """Integrate all intervals.
@@ -178,8 +173,8 @@ class Shooting:
         Parameters
         ----------
         y : (N, ny) variables of the nodes. weights : (N,) length of each interval, as part of tau where the duration is free, else in s.
-        q_bar : (N, nq) centres of the charts. parameters : (np,). own : further arguments of the integrand, for all nodes.
-        slopes : whether to compute the derivatives of ends (N, nx, ny) and costs (N, ny) too. What belongs to stages is overwritten by the
+        q_bar : (N, nq) centres of the charts. parameters : (np,). further : further arguments of the integrand.
+        slopes : whether to compute the derivatives of ends (N, nx, ny) and costs (N, ny) too. Arrays of stages are overwritten by the
             next run with slopes.
         """
         layout, n, nx = self.layout, self.tableau.stages, self.layout.nx
@@ -228,11 +223,11 @@ class Shooting:
                 if layout.free:
                     dx[:, :, layout.tau] += part[:, None] * total
         made = replace(made, ends=x, slopes=dx)
-        return made if self.integrand is None else self._with_costs(made, y, h, part, q_bar, parameters, own)
+        return made if self.integrand is None else self._with_costs(made, y, h, part, q_bar, parameters, further)
 
     @cached_property
     def _fractions(self) -> list[float]:
-        """Where in the interval every stage of every step lies."""
+        """Fractions of the interval at all stages of all steps."""
         return [self._fraction(step, c) for step in range(self.substeps) for c in self.tableau.c]
 
     @cached_property
@@ -241,13 +236,13 @@ class Shooting:
         return np.eye(self.layout.nx, self.layout.size)
 
     def _at_stages(self, q_bar: np.ndarray) -> np.ndarray:
-        """The centres (N, T, nq) of all stages of all intervals; kept for the array that came last."""
+        """Centres (N, T, nq) of all stages of all intervals; cached for the last array."""
         if self._spread is None or self._spread[0] is not q_bar:
             self._spread = q_bar, np.repeat(q_bar[:, None], self.substeps * self.tableau.stages, axis=1)
         return self._spread[1]
 
     def _evaluations(self, made: Trajectory, q_bar: np.ndarray, parameters: np.ndarray) -> list[Bound]:
-        """Native calls that fill the rates and slopes of each stage; kept as long as the arrays are the same."""
+        """Native calls that fill the rates and slopes of each stage; cached for the same arrays."""
         key = (made.z, q_bar, parameters)
         if self._bound is None or any(a is not b for a, b in zip(self._bound[0], key, strict=True)):
             first, centres = self.rates.rho.first, np.ascontiguousarray(q_bar)
@@ -257,7 +252,7 @@ class Shooting:
         return self._bound[1]
 
     def _evaluated(self, kernel: Kernel, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Results (N T, ...) of a kernel at all stages; they are overwritten by its next evaluation. Calls are kept with their arrays."""
+        """Results (N T, ...) of a kernel at all stages, overwritten by its next evaluation. Calls are cached with their arrays."""
         known = self._calls.get(id(kernel))
         if known is None or any(a is not b for a, b in zip(known[0], arrays, strict=True)):
             shapes, count = list(kernel.inputs.values()), arrays[0].shape[0] * arrays[0].shape[1]
@@ -268,7 +263,7 @@ class Shooting:
         return known[2]
 
     def _stages(self, count: int, slopes: bool) -> Trajectory:
-        """Places for what stages yield; those for slopes are kept from run to run."""
+        """Arrays for the results of stages; those with slopes are reused."""
         layout, total = self.layout, self.substeps * self.tableau.stages
         nx, ny, nz = layout.nx, layout.size, layout.nx + layout.nu
         if slopes and self._kept is not None and len(self._kept.z) == count:
@@ -312,13 +307,13 @@ class Shooting:
         part: np.ndarray,
         q_bar: np.ndarray,
         parameters: np.ndarray,
-        own: Sequence[np.ndarray],
+        further: Sequence[np.ndarray],
     ) -> Trajectory:
         """The integral of the cost over the intervals, and its slopes: all stages are one native batch."""
         integrand: Derivatives = self.integrand  # pyright: ignore[reportAssignmentType]
         layout, (z, dz) = self.layout, self._cost_arguments(made, y, h)
         count, total, nz = z.shape
-        arguments = [z, self._at_stages(q_bar), parameters, *own]
+        arguments = [z, self._at_stages(q_bar), parameters, *further]
         b = np.tile(self.tableau.b, self.substeps)
         if not len(made.slopes):
             return replace(made, costs=h * (integrand.value(*arguments)[0][:, :, 0] @ b))
@@ -337,7 +332,7 @@ class Shooting:
         """mu_i / h (N, n, nx) of the stages of a step.
 
         ``slope``: (N, n, nx, nz) of their rates. ``adjoint``: (N, nx) at the end of the step. ``h``: (N, 1).
-        ``pushed``: (N, n, nx) what the cost adds to nu_i.
+        ``pushed``: (N, n, nx) contribution of the cost to nu_i.
         """
         n, a, b, nx = self.tableau.stages, self._a, self.tableau.b, self.layout.nx
         nu, mus = np.empty((len(adjoint), n, nx)), np.empty((len(adjoint), n, nx))
@@ -359,7 +354,7 @@ class Shooting:
         weights: np.ndarray,
         q_bar: np.ndarray,
         parameters: np.ndarray,
-        own: Sequence[np.ndarray] = (),
+        further: Sequence[np.ndarray] = (),
     ) -> np.ndarray:
         """Hessians (N, ny, ny) of ``lam . end + cost_weight * cost`` for the trajectory that was last run with slopes."""
         layout, n, nx, made = self.layout, self.tableau.stages, self.layout.nx, trajectory
@@ -371,11 +366,11 @@ class Shooting:
         mus, weight = self._lam
         adjoint, pushed = lam, np.zeros((count, n, nx))
         for step in reversed(range(self.substeps)):
-            own_stages = slice(step * n, (step + 1) * n)
-            slope = made.slope[:, own_stages]
+            stages = slice(step * n, (step + 1) * n)
+            slope = made.slope[:, stages]
             if curved_cost:
-                pushed = (cost_weight * h)[:, :, None] * (b[:, None] * made.gradient[:, own_stages, :nx])
-            mu = mus[:, own_stages] = self._stage_multipliers(slope, adjoint, h, pushed)
+                pushed = (cost_weight * h)[:, :, None] * (b[:, None] * made.gradient[:, stages, :nx])
+            mu = mus[:, stages] = self._stage_multipliers(slope, adjoint, h, pushed)
             if step:
                 back = (h * mu.reshape(count, -1))[:, None] @ slope.reshape(count, n * nx, -1)
                 adjoint = adjoint + back[:, 0, :nx] + pushed.sum(axis=1)
@@ -388,7 +383,7 @@ class Shooting:
         if self.integrand is not None and self.integrand.patterns[1].any():
             weight[:, :, 0] = cost_weight * h * np.tile(b, self.substeps)
             z, dz = self._cost_arguments(made, y, h[:, 0])
-            bent_cost = self._evaluated(self.integrand.second, [weight, z, centres, parameters, *own])[0]
+            bent_cost = self._evaluated(self.integrand.second, [weight, z, centres, parameters, *further])[0]
             if not self.rated:
                 curved += bent_cost
         total = _turned(curved, made.dz)
@@ -407,7 +402,7 @@ class Shooting:
     def _add_curved_rates(
         self, total: np.ndarray, made: Trajectory, y: np.ndarray, cost_weight: float, h: np.ndarray
     ) -> None:
-        """What u' = c / (length) adds to the Hessians where the length is free: it is curved by c and tau."""
+        """Add the second derivatives of u' = c / length by c and tau to the Hessians, if the length is free."""
         layout, nz = self.layout, self.layout.nx + self.layout.nu
         if not layout.free:
             return
@@ -428,7 +423,7 @@ def _turned(curved: np.ndarray, dz: np.ndarray) -> np.ndarray:
 
 
 def _combined(row: Sequence[tuple[float, int]], values: np.ndarray) -> np.ndarray | None:
-    """``sum_j a_j values[:, j]``; None where there is nothing to add."""
+    """``sum_j a_j values[:, j]``; None for an empty sum."""
     total: np.ndarray | None = None
     for a, j in row:
         part = values[:, j] if a == 1.0 else a * values[:, j]

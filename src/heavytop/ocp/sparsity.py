@@ -1,4 +1,4 @@
-"""Where the derivatives of intervals may differ from zero, from the patterns of the rates and the links."""
+"""Sparsity of the derivatives of intervals, from the patterns of the rates and the links."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class IntervalPatterns:
 
     Attributes
     ----------
-    slope : (nx, ny) rows by the variables of the node. next_slope : (nx, ne) by the place of the next one.
-    curve : (ny, ny), cross_curve : (ny, ne), next_curve : (ne, ne) of the Hessian. linked : whether links are curved at all.
+    slope : (nx, ny) of the Jacobian by the variables of the node. next_slope : (nx, ne) by the chart coordinates of the next one.
+    curve : (ny, ny), cross_curve : (ny, ne), next_curve : (ne, ne) of the Hessian. linked : whether links are nonlinear.
     """
 
     slope: np.ndarray
@@ -28,7 +28,7 @@ class IntervalPatterns:
 
 
 def interval_patterns(shooting: Shooting) -> IntervalPatterns:
-    """Propagate what depends on what through the stages of an interval."""
+    """Propagate dependencies through the stages of an interval."""
     layout, rates, a = shooting.layout, shooting.rates, shooting.tableau.matrix
     nx, ny, ne = layout.nx, layout.size, layout.ne
     first, second = rates.rho.patterns
@@ -43,9 +43,9 @@ def interval_patterns(shooting: Shooting) -> IntervalPatterns:
     dx[np.arange(nx), np.arange(nx)] = True
     curve = np.zeros((ny, ny), dtype=bool)
     implicit = shooting.tableau.implicit
-    if implicit:  # every stage depends on all others: what the rates reach, however often they are applied
+    if implicit:  # every stage depends on all others: the closure under the rates
         dx[:, :] = _reached(first, dx, shooting)
-    for step in range(min(shooting.substeps, 2)):  # a second step reaches whatever more would
+    for step in range(min(shooting.substeps, 2)):  # further steps add no dependency
         dk: list[np.ndarray] = []
         for i in range(shooting.tableau.stages):
             dz = np.zeros((size, ny), dtype=bool)

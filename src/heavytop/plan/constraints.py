@@ -52,9 +52,9 @@ class Constraint(Value, ABC):
     def function(self, scene: NodeScene) -> Array:
         """The values (m,)."""
 
-    @abstractmethod
     def bounds(self) -> tuple[Any, Any]:
-        """Lower and upper bounds of the values: numbers or (m,)."""
+        """Lower and upper bounds of the values: numbers or (m,); zero by default."""
+        return 0.0, 0.0
 
     def check(self, model: Model) -> None:
         """Raise an error if the model lacks a name that the constraint uses."""
@@ -176,9 +176,6 @@ class AtPose(Brief, _OfFrame):
     def function(self, scene: NodeScene) -> Array:
         G, R = scene.pose(self.frame), np.reshape(scene.constants[3:12], (3, 3))
         return concatenate(G[:3, 3] - scene.constants[:3], so3.cayley_inverse(transpose(R) @ G[:3, :3]))
-
-    def bounds(self) -> tuple[Any, Any]:
-        return 0.0, 0.0
 
     def violation_at(self, position: np.ndarray) -> float:
         return float(np.linalg.norm(position - np.array(self.G)[:3, 3]))
@@ -511,9 +508,6 @@ class Rest(Constraint):
 
     def function(self, scene: NodeScene) -> Array:
         return scene.v
-
-    def bounds(self) -> tuple[Any, Any]:
-        return 0.0, 0.0
 
 
 def _outside_sphere(away: Array, radius: Array) -> Array:

@@ -74,9 +74,6 @@ class Closed(Constraint):
         rows = [part(phi, k, k + 1) for k in self.positions] + [part(rate, k, k + 1) for k in self.velocities]
         return concatenate(*rows)
 
-    def bounds(self) -> tuple[Any, Any]:
-        return 0.0, 0.0
-
 
 def closed(model: Model, q: np.ndarray, parameters: Any) -> Closed:
     """The constraint that closes loops, with independent rows around the configuration q; exactly there they may be singular."""

@@ -6,13 +6,12 @@ from node k to the next one, then the constraints at node k.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
 from heavytop.errors import PlanError
-from heavytop.ocp.solvers.nlpsol import status_of
+from heavytop.ocp.solvers.nlpsol import status_of, timed_call
 from heavytop.ocp.solvers.nonlinear_program import Solution, SolveRequest, Status, default_solver
 from heavytop.ocp.transcription import Transcription
 
@@ -111,23 +110,19 @@ class _Staged:
             solver = ca.nlpsol("plan", "fatrop", {"x": X, "f": cost, "g": rows}, options)
         except RuntimeError as error:
             raise PlanError(f"CasADi's fatrop rejects this program: {error}") from None
-        begin, cpu = time.perf_counter(), time.process_time()
-        result = solver(x0=request.x[:kept], lbx=lower, ubx=upper, lbg=low[self.steps], ubg=high[self.steps])
-        seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
-        stats = solver.stats()
-        found = {name: np.asarray(result[name]).ravel() for name in ("x", "lam_g", "lam_x")}
+        bounds = {"lbx": lower, "ubx": upper, "lbg": low[self.steps], "ubg": high[self.steps]}
+        found, stats, times = timed_call(solver, x0=request.x[:kept], **bounds)
         solved = bool(stats.get("success"))
         text = "solved" if solved else str(stats.get("unified_return_status", "failed"))
         status = Status.SOLVED if solved else status_of(text)
         lam = np.zeros(t.rows + len(fixed))
         lam[self.steps] = sign * found["lam_g"]
         last = np.zeros(t.variables - kept)
-        bounds, point = np.concatenate([found["lam_x"], last]), np.concatenate([found["x"], t.lower[kept:]])
-        bounds[fixed] = lam[t.rows :]
-        inside = sum(value for name, value in stats.items() if name.startswith("t_wall_nlp"))
+        of_bounds, point = np.concatenate([found["lam_x"], last]), np.concatenate([found["x"], t.lower[kept:]])
+        of_bounds[fixed] = lam[t.rows :]
         return Solution(
-            point, self._multipliers(point, lam[: t.rows]), np.maximum(-bounds, 0.0), np.maximum(bounds, 0.0),
-            float(result["f"]), int(stats.get("iter_count", 0)), status, text, seconds, float(inside), cpu,
+            point, self._multipliers(point, lam[: t.rows]), np.maximum(-of_bounds, 0.0), np.maximum(of_bounds, 0.0),
+            float(found["f"][0]), int(stats.get("iter_count", 0)), status, text, *times,
         )  # fmt: skip
 
     def _multipliers(self, x: np.ndarray, lam: np.ndarray) -> np.ndarray:

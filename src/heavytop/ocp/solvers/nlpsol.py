@@ -100,26 +100,32 @@ def _progress(program: NonlinearProgram, callback: Callable[[int, float, float],
     return Progress()
 
 
-def _solved(solver: Any, program: NonlinearProgram, x: np.ndarray, warm: Solution | None, progress: Any) -> Solution:
-    row_lower, row_upper = program.row_bounds
+def timed_call(solver: Any, **arguments: Any) -> tuple[dict[str, np.ndarray], dict[str, Any], tuple[float, ...]]:
+    """Call a solver of CasADi: its results, its statistics, and seconds in the solver, in the functions and of the processor."""
     begin, cpu = time.perf_counter(), time.process_time()
+    result = solver(**arguments)
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    stats = solver.stats()
+    inside = sum(value for name, value in stats.items() if name.startswith("t_wall_nlp"))
+    found = {name: np.asarray(result[name]).ravel() for name in ("x", "f", "lam_g", "lam_x")}
+    return found, stats, (seconds, float(inside), cpu)
+
+
+def _solved(solver: Any, program: NonlinearProgram, x: np.ndarray, warm: Solution | None, progress: Any) -> Solution:
+    low, high = program.row_bounds
     known = {} if warm is None else {"lam_g0": warm.lam, "lam_x0": warm.upper_lam - warm.lower_lam}
-    result = solver(x0=x, lbx=program.lower, ubx=program.upper, lbg=row_lower, ubg=row_upper, **known)
+    found, stats, times = timed_call(solver, x0=x, lbx=program.lower, ubx=program.upper, lbg=low, ubg=high, **known)
     interrupted = None if progress is None else progress.interrupted
     if interrupted is not None and not isinstance(interrupted, KeyboardInterrupt):
         raise interrupted
-    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    stats = solver.stats()
     text = str(stats.get("return_status", stats.get("unified_return_status", "")))
     status = Status.SOLVED if stats.get("success") else status_of(text)
     if interrupted is not None:
         status, text = Status.STOPPED, "stopped by the user"
-    found = {name: np.asarray(result[name]).ravel() for name in ("x", "lam_g", "lam_x")}
     lam = found["lam_x"]
-    inside = sum(value for name, value in stats.items() if name.startswith("t_wall_nlp"))
     return Solution(
-        found["x"], found["lam_g"], np.maximum(-lam, 0.0), np.maximum(lam, 0.0), float(result["f"]),
-        int(stats.get("iter_count", 0)), status, text, seconds, float(inside), cpu,
+        found["x"], found["lam_g"], np.maximum(-lam, 0.0), np.maximum(lam, 0.0), float(found["f"][0]),
+        int(stats.get("iter_count", 0)), status, text, *times,
     )  # fmt: skip
 
 
