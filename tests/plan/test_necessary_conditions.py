@@ -216,7 +216,7 @@ def test_a_free_body_that_is_too_slow() -> None:
 
 
 def test_the_solver_finds_unreachable_points(arm: ht.Model) -> None:
-    """A point beside the plane of the arm, within the length of its links: the closest motion violates it by its distance from the plane."""
+    """A point off the plane of the arm, within the length of its links: the closest motion violates it by its distance from the plane."""
     with pytest.raises(InfeasibleError) as caught:
         ht.plan(arm, [np.pi, 0.0], [Point("tip", (0.4, 0.3, 0.2)), Rest()], 2.0, steps=10, guess="straight")
     (label, _, amount) = caught.value.violations[0]

@@ -232,7 +232,7 @@ class Transcription(NonlinearProgram):
             terms.append((self.offsets["periodic"] + ne + velocity, node * ny + layout.v.start + velocity, sign))
         if self.bounded_total:
             terms.append((np.full(N, self.offsets["total"]), k[:, 0] * ny + layout.tau, self.weights))
-        rows, columns = (np.concatenate([term[i].ravel() for term in terms]) for i in (0, 1))
+        rows, columns = (np.concatenate([np.ravel(term[i]) for term in terms]) for i in (0, 1))
         return rows, columns, np.concatenate([np.broadcast_to(c, r.shape).ravel() for r, _, c in terms])
 
     # --- values -------------------------------------------------------------------------------------------------------------

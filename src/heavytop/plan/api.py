@@ -115,7 +115,7 @@ def plan(
         except InfeasibleError as error:
             if guess is not None:
                 raise
-            # a straight guess may be a dead end, where no small change helps: bent ones leave it
+            # a straight guess may be a dead end, bent ones leave it
             try:
                 return best_of(problem, [], RETRIES, seed, options)
             except InfeasibleError:

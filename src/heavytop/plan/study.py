@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -60,15 +61,6 @@ PATH, END = "path", "end"
 """When a constraint of a phase holds: along its path, or at its end."""
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """Constructor of a constraint, with the required and the optional keys of its table."""
-
-    make: Callable[..., Constraint]
-    needed: tuple[str, ...]
-    allowed: tuple[str, ...] = ()
-
-
 def _cone(frame: str, degrees: float, axis: Any = (0.0, 0.0, 1.0), about: Any = (0.0, 0.0, 1.0)) -> Cone:
     return Cone(frame, float(np.radians(degrees)), axis, about)
 
@@ -77,16 +69,17 @@ def _swing(load: str, degrees: float, axis: Any = (0.0, 0.0, 1.0)) -> Cone:
     return swing(load, float(np.radians(degrees)), axis)
 
 
-KINDS = {
-    "gate": _Kind(Gate, ("frame", "at"), ("offset", "radius")),
-    "keep_out": _Kind(KeepOut, ("center", "radius", "frame"), ("offset",)),
-    "keep_out_box": _Kind(KeepOutBox, ("lower", "upper", "frame"), ("offset",)),
-    "box": _Kind(KeepIn, ("lower", "upper", "frame"), ("offset",)),
-    "half_space": _Kind(HalfSpace, ("normal", "distance", "frame"), ("offset",)),
-    "cone": _Kind(_cone, ("frame", "degrees"), ("axis", "about")),
-    "swing": _Kind(_swing, ("load", "degrees"), ("axis",)),
-    "between": _Kind(Between, ("name",), ("lower", "upper")),
+KINDS: dict[str, Callable[..., Constraint]] = {
+    "gate": Gate,
+    "keep_out": KeepOut,
+    "keep_out_box": KeepOutBox,
+    "box": KeepIn,
+    "half_space": HalfSpace,
+    "cone": _cone,
+    "swing": _swing,
+    "between": Between,
 }
+"""Constraints by the names of their tables, whose keys are the arguments."""
 
 
 def read_study(path: str | Path, model: Model | None = None) -> Task:
@@ -208,12 +201,15 @@ class _Study:
     def _constraint(self, keys: tuple[str | int, ...], table: Mapping[str, Any]) -> Constraint:
         """The constraint of a table, whose path of keys ends with its kind and its number."""
         kind = str(keys[-2])
-        known = KINDS[kind]
-        self.file.check_keys(table, (*known.needed, *known.allowed), keys, f"key of [[{kind}]]")
-        if missing := [key for key in known.needed if key not in table]:
-            raise self.file.wrong(keys, f"[[{kind}]] needs {missing[0]!r}.")
+        make = KINDS[kind]
+        arguments = dict(signature(make.__init__ if isinstance(make, type) else make).parameters)
+        arguments.pop("self", None)
+        self.file.check_keys(table, arguments, keys, f"key of [[{kind}]]")
+        for name, argument in arguments.items():
+            if name not in table and argument.default is Parameter.empty:
+                raise self.file.wrong(keys, f"[[{kind}]] needs {name!r}.")
         with self._at_line(*keys):
-            made = known.make(**table)
+            made = make(**table)
             made.check(self.model)
         return made
 

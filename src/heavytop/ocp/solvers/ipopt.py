@@ -99,7 +99,7 @@ class _Run:
         self.rows, self.columns = self.program.jacobian_structure
         self.hessian_rows, self.hessian_columns = self.program.hessian_structure
 
-    def _guarded(self, function: Callable[..., bool | None]) -> Callable[..., bool]:
+    def _guarded(self, function: Callable[..., bool]) -> Callable[..., bool]:
         """Keep an exception, which must not cross C code, and stop IPOPT."""
 
         def call(*arguments: Any) -> bool:
@@ -107,7 +107,7 @@ class _Run:
                 return False
             begin = time.perf_counter()
             try:
-                return function(*arguments) is not False
+                return function(*arguments)
             except BaseException as error:
                 self.interrupted = error
                 return False
@@ -116,44 +116,32 @@ class _Run:
 
         return call
 
-    def _objective(self, n: int, x: Any, new: bool, out: Any, user: Any) -> bool | None:
-        value = self.program.objective(_array(x, n))
-        _array(out, 1)[0] = value
-        return bool(np.isfinite(value))
+    def _objective(self, n: int, x: Any, new: bool, out: Any, user: Any) -> bool:
+        return _fill(out, np.array([self.program.objective(_array(x, n))]))
 
-    def _gradient(self, n: int, x: Any, new: bool, out: Any, user: Any) -> bool | None:
+    def _gradient(self, n: int, x: Any, new: bool, out: Any, user: Any) -> bool:
         self.accepted = _array(x, n).copy()
-        values = self.program.gradient(self.accepted)
-        _array(out, n)[:] = values
-        return bool(np.all(np.isfinite(values)))
+        return _fill(out, self.program.gradient(self.accepted))
 
-    def _rows(self, n: int, x: Any, new: bool, m: int, out: Any, user: Any) -> bool | None:
-        values = self.program.values(_array(x, n))
-        _array(out, m)[:] = values
-        return bool(np.all(np.isfinite(values)))
+    def _rows(self, n: int, x: Any, new: bool, m: int, out: Any, user: Any) -> bool:
+        return _fill(out, self.program.values(_array(x, n)))
 
-    def _jacobian(self, n: int, x: Any, new: bool, m: int, count: int, rows: Any, columns: Any, out: Any, user: Any):
+    def _jacobian(
+        self, n: int, x: Any, new: bool, m: int, count: int, rows: Any, columns: Any, out: Any, user: Any
+    ) -> bool:
         if rows:
-            _array(rows, count, _INT)[:] = self.rows
-            _array(columns, count, _INT)[:] = self.columns
-            return True
-        values = self.program.jacobian(_array(x, n))
-        _array(out, count)[:] = values
-        return bool(np.all(np.isfinite(values)))
+            return _fill(rows, self.rows, _INT) and _fill(columns, self.columns, _INT)
+        return _fill(out, self.program.jacobian(_array(x, n)))
 
     def _hessian(
         self, n: int, x: Any, new: bool, weight: float, m: int, lam: Any, new_lam: bool, count: int, rows: Any,
         columns: Any, out: Any, user: Any,
-    ):  # fmt: skip
+    ) -> bool:  # fmt: skip
         if rows:
-            _array(rows, count, _INT)[:] = self.hessian_rows
-            _array(columns, count, _INT)[:] = self.hessian_columns
-            return True
-        values = self.program.hessian(_array(x, n), _array(lam, m), weight)
-        _array(out, count)[:] = values
-        return bool(np.all(np.isfinite(values)))
+            return _fill(rows, self.hessian_rows, _INT) and _fill(columns, self.hessian_columns, _INT)
+        return _fill(out, self.program.hessian(_array(x, n), _array(lam, m), weight))
 
-    def _progress(self, mode: int, iteration: int, cost: float, violation: float, *rest: Any) -> bool | None:
+    def _progress(self, mode: int, iteration: int, cost: float, violation: float, *rest: Any) -> bool:
         self.iterations = iteration
         if self.accepted is not None and (self.best is None or (violation, cost) <= self.best[:2]):
             self.best = (violation, cost, self.accepted)
@@ -248,6 +236,12 @@ def _set(lib: Any, handle: Any, name: str, value: Any) -> None:
 
 def _array(address: int | None, size: int, kind: Any = _REAL) -> np.ndarray:
     return np.frombuffer((kind * size).from_address(address), dtype=kind) if address and size else np.zeros(0)
+
+
+def _fill(address: int, values: np.ndarray, kind: Any = _REAL) -> bool:
+    """Write values to an address; return whether they are finite."""
+    _array(address, len(values), kind)[:] = values
+    return bool(np.all(np.isfinite(values)))
 
 
 def _pointer(array: np.ndarray) -> Any:

@@ -1,1 +1,1 @@
-"""Necessary conditions for a plan to exist, and the most violated constraint where none was found."""
+"""Necessary conditions of plans, and the diagnosis of infeasible ones."""
