@@ -243,7 +243,7 @@ def test_command_text_names_the_machine(no_peers):
 
 def test_other_load_is_noted(monkeypatch, no_peers):
     monkeypatch.setattr("os.getloadavg", lambda: (64.0, 1.0, 1.0), raising=False)
-    assert "load average 64.0" in registry.run("scaling", BenchEffort.tiny()).notes[-1]
+    assert "load average 64.0" in registry.run("threads", BenchEffort.tiny()).notes[-1]
     monkeypatch.setattr("os.getloadavg", lambda: (0.1, 64.0, 64.0), raising=False)
     assert machine.other_work() == ""
     assert " lanes" in machine.describe()["native"]
