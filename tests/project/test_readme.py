@@ -11,6 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+FOLDERS = ("src", "benchmarks", "examples", "scripts", "site", "tests", "docs")
+MODULES = [path.relative_to(ROOT).as_posix() for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]:\s+(\S+)", re.MULTILINE)
@@ -93,6 +95,12 @@ def test_relative_links_exist(page: Path) -> None:
             if anchor not in map(slug, headings):
                 missing.append(link)
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_named_on_the_page_exist(page: Path) -> None:
+    named = set(re.findall(r"`([\w/]+/\w+\.py)`", page.read_text("utf-8")))
+    assert [name for name in sorted(named) if not any(f"/{path}".endswith(f"/{name}") for path in MODULES)] == []
 
 
 def test_links_are_found() -> None:
