@@ -181,12 +181,7 @@ class RotorPlant(UserDynamics):
         thrusts = np.asarray(thrusts, dtype=float)
         speeds = np.sign(thrusts) * np.sqrt(np.abs(thrusts) / p.thrust_coefficient)
         speeds = np.concatenate([np.maximum(speeds, min(p.speed[0], 0.0)), np.zeros(len(self._tilting))])
-        q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
-        shape = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
-        angles = np.zeros((*shape, len(speeds)))
-        q = np.broadcast_to(q, (*shape, q.shape[-1]))
-        v = np.broadcast_to(v, (*shape, v.shape[-1]))
-        return np.concatenate([q, angles], -1), np.concatenate([v, np.broadcast_to(speeds, (*shape, len(speeds)))], -1)
+        return extended_state(q, v, np.zeros(len(speeds)), speeds)
 
     def forces(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Forces (..., nu) that the propellers make, as inputs of the vehicle, from the state of the plant."""
@@ -201,6 +196,14 @@ class RotorPlant(UserDynamics):
                 theta = q[..., model.nq + count + self._tilting.index(k)]
                 parts += [-thrust[..., k] * np.sin(theta), thrust[..., k] * np.cos(theta)]
         return np.stack(parts, axis=-1)
+
+
+def extended_state(q: Any, v: Any, more_q: np.ndarray, more_v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """States (..., nq), (..., nv) with further entries (m,), (n,) that all of them share."""
+    lead = np.broadcast_shapes(np.shape(q)[:-1], np.shape(v)[:-1])
+    pairs = ((np.asarray(q, dtype=float), more_q), (np.asarray(v, dtype=float), more_v))
+    q, v = (np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in pair], axis=-1) for pair in pairs)
+    return q, v
 
 
 class OnRotors(OnPart):

@@ -15,6 +15,7 @@ from heavytop._arrays import Array, concatenate, vector
 from heavytop.control.laws.wrapper import Seen
 from heavytop.control.observers.measurements import OnPart
 from heavytop.copters.loads import tricopter_with_load
+from heavytop.copters.rotor_plant import extended_state
 from heavytop.copters.vehicle import Vehicle, add_rotors, weight_of
 from heavytop.copters.vehicles import TRICOPTER_ARMS, hull
 from heavytop.functions import recipe
@@ -66,14 +67,8 @@ class FullPlant:
     def start(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """State with level arms and propellers at the speeds of hovering, from one (..., nq), (..., nv) of the reduced vehicle."""
         n = np.sqrt(weight_of(self.model) / 3 / self.drives.thrust_coefficient)
-        circles = np.tile([1.0, 0.0], 3)
-        spins = -np.asarray(self.signs) * n
-        tails = np.concatenate([np.zeros(3), circles]), np.concatenate([np.zeros(3), spins])
-        q, v = (
-            np.concatenate([x, np.broadcast_to(tail, (*np.shape(x)[:-1], len(tail)))], axis=-1)
-            for x, tail in zip((q, v), tails, strict=True)
-        )
-        return q, v
+        circles, spins = np.tile([1.0, 0.0], 3), -np.asarray(self.signs) * n
+        return extended_state(q, v, np.concatenate([np.zeros(3), circles]), np.concatenate([np.zeros(3), spins]))
 
     def forces(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Forces (..., 6) of the propellers as inputs of the reduced vehicle, from the state of the full plant."""
@@ -153,7 +148,11 @@ def tricopter_with_load_full(
             system.input(f"thrust{k}", Thruster(f"propeller{k}", drag_ratio=sign * drives.drag_ratio))
         return system
 
-    lumped = _lumped([(np.eye(4), body), *((root, pod) for root in roots)], blades, roots, height)
+    # one rigid body from hull, level arms and propellers
+    lift = se3.pose(np.eye(3), np.array([0.0, 0.0, height]))
+    lumped = body
+    for root in roots:
+        lumped = lumped + pod.shifted(root) + blades.shifted(root @ lift)
     reduced = hull("tricopter_with_load_full", float(lumped.mass), lumped.moment_at_com, com=lumped.com)
     add_rotors(reduced, base.airframe.rotors)
     reduced.body("load", parent="hull", at=at, joint=Spherical(velocity="relative"), inertia=load)
@@ -167,17 +166,3 @@ def tricopter_with_load_full(
         "motors": f"{drives.motor:g} 1/s",
     }
     return replace(base, model=model, describe=describe, parameters=rows, full=plant)
-
-
-def _lumped(
-    parts: list[tuple[np.ndarray, Inertia]], blades: Inertia, roots: list[np.ndarray], height: float
-) -> Inertia:
-    """One rigid body from hull, level arms and propellers."""
-    lift = se3.pose(np.eye(3), np.array([0.0, 0.0, height]))
-    pieces = [*parts, *((root @ lift, blades) for root in roots)]
-    # moment matrices (4, 4) of particle distributions add; G X' G^T carries one to another frame
-    total = np.sum([G @ np.asarray(inertia.moments, dtype=float) @ G.T for G, inertia in pieces], axis=0)
-    mass = float(total[3, 3])
-    com = total[:3, 3] / mass
-    second = total[:3, :3] - mass * np.outer(com, com)
-    return Inertia(mass, com, np.trace(second) * np.eye(3) - second)

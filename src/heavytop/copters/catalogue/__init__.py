@@ -12,12 +12,13 @@ from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
+from heavytop._toml_lines import read_text
 from heavytop.copters.catalogue.toml_airframe import read_airframe
 from heavytop.copters.loads import quadcopter_with_load, tricopter_with_load
 from heavytop.copters.tricopter_detailed import tricopter_with_load_full
 from heavytop.copters.vehicle import Vehicle
 from heavytop.copters.vehicles import bicopter, hexacopter, octocopter, quadcopter, tricopter
-from heavytop.errors import FileFormatError, unknown_name
+from heavytop.errors import unknown_name
 
 BUILDERS: dict[str, Callable[[], Vehicle]] = {
     "quadcopter": quadcopter,
@@ -38,7 +39,7 @@ def airframes() -> tuple[str, ...]:
 
 
 def names() -> tuple[str, ...]:
-    """Names that :func:`load` knows."""
+    """Names of all vehicles for :func:`load`."""
     return (*BUILDERS, *airframes())
 
 
@@ -54,7 +55,7 @@ def load(name: str | Path) -> Vehicle:
     UnknownNameError
         No such vehicle; the message lists the names.
     FileFormatError
-        The file is not readable or breaks the schema; the message names file, line and what was expected.
+        The file is not readable or breaks the schema; the message names file, line and the expected value.
 
     Examples
     --------
@@ -63,16 +64,7 @@ def load(name: str | Path) -> Vehicle:
     """
     text = str(name)
     if text.lower().endswith(".toml"):
-        path = Path(text)
-        try:
-            content = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise FileFormatError(
-                f"cannot read the airframe {text!r}: the file does not exist. Names without .toml: {', '.join(names())}."
-            ) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise FileFormatError(f"cannot read the airframe {text!r}: {getattr(error, 'strerror', error)}.") from None
-        return read_airframe(content, text)
+        return read_airframe(read_text(text, "airframe"), text)
     key = text.strip().lower().replace("_", "-")
     if key in BUILDERS:
         return BUILDERS[key]()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavytop._toml_lines import Path, TomlText
+from heavytop._toml_lines import Keys, TomlText
 from heavytop.control.observers.sensors import Sensor, Sensors
 from heavytop.copters.airframe import Rotor
 from heavytop.copters.hover_feasibility import check_hover
@@ -124,7 +124,9 @@ LIMB = {
 }
 """A joint moves as angle + swing sin(2 pi t / period)."""
 _SENSOR = Field(lambda x: x is False or _table(x), "a table with noise, bias and delay, or false if there is none", {})
-SENSORS = dict.fromkeys(("position", "attitude", "velocity", "gyro", "accelerometer", "rotor_speeds"), _SENSOR)
+SENSORS: dict[str, Field] = dict.fromkeys(
+    ("position", "attitude", "velocity", "gyro", "accelerometer", "rotor_speeds"), _SENSOR
+)
 """Sensors that are not mentioned are perfect."""
 SENSOR = {
     "noise": Field(_not_negative, "a non-negative number (standard deviation of a sample)", 0.0),
@@ -136,7 +138,7 @@ SENSOR = {
 class _Airframe(TomlText):
     """A file with checked tables."""
 
-    def table(self, given: Mapping[str, Any], fields: Mapping[str, Field], path: Path = ()) -> dict[str, Any]:
+    def table(self, given: Mapping[str, Any], fields: Mapping[str, Field], path: Keys = ()) -> dict[str, Any]:
         """Values of all fields; raises a FileFormatError for unknown, missing and wrong keys."""
         self.check_keys(given, fields, path)
         values = {}
@@ -149,7 +151,7 @@ class _Airframe(TomlText):
         return values
 
 
-def _table_name(path: Path) -> str:
+def _table_name(path: Keys) -> str:
     if not path:
         return "an airframe"
     if len(path) == 1:

@@ -23,8 +23,9 @@ from heavytop.copters import catalogue, maneuvers
 from heavytop.copters.live.gains import Recipe, recipe_of
 from heavytop.copters.live.loop import STEP, NativeLoop
 from heavytop.copters.maneuvers import Maneuver
+from heavytop.copters.maneuvers.arguments import vector3
 from heavytop.copters.vehicle import LAWS, Vehicle
-from heavytop.errors import HeavytopError, ShapeError, SimulationError, unknown_name, wrong_shape
+from heavytop.errors import HeavytopError, ShapeError, SimulationError, unknown_name
 from heavytop.geometry import se3, so3
 
 HOVER = "hover"
@@ -132,7 +133,7 @@ class LiveFlight:
 
     def set_point(self, position: Any, yaw: float | None = None) -> None:
         """Hold this place (3,) m and heading (rad); a present maneuver ends."""
-        target = _triple(position, "set point")
+        target = vector3("set point", position)
         if yaw is not None and not np.isfinite(yaw):
             raise ShapeError(f"yaw must be finite, got {yaw!r}.")
 
@@ -146,7 +147,7 @@ class LiveFlight:
 
     def push(self, impulse: Any = (0.0, 0.0, 0.0), twist: Any = (0.0, 0.0, 0.0)) -> None:
         """Give the hull an impulse (3,) N s and a rotational impulse (3,) N m s in world axes, within a tenth of a second."""
-        wrench = np.concatenate([_triple(impulse, "impulse"), _triple(twist, "rotational impulse")]) / PUSH_SECONDS
+        wrench = np.concatenate([vector3("impulse", impulse), vector3("rotational impulse", twist)]) / PUSH_SECONDS
         self._queue.put(lambda: self._pulses.append((round(PUSH_SECONDS / STEP), wrench)))
 
     def wind(self, wind: Wind | None) -> None:
@@ -452,21 +453,8 @@ def vehicle_names() -> tuple[str, ...]:
 
 def placed(vehicle: Vehicle, position: Any, yaw: float = 0.0) -> np.ndarray:
     """The configuration (nq,) at rest with the hull at a place (3,) and heading (rad)."""
+    block = cast(Pose, vehicle.model.description.joints[0].joint.coordinates)
+    G = se3.pose(so3.exp(np.array([0.0, 0.0, yaw])), np.asarray(position, dtype=float))
     q = vehicle.model.neutral().copy()
-    start = 0
-    for edge in vehicle.model.description.joints:
-        block = edge.joint.coordinates
-        if edge.b == "hull":
-            G = se3.pose(so3.exp(np.array([0.0, 0.0, yaw])), np.asarray(position, dtype=float))
-            q[start : start + block.nq] = cast(Pose, block).from_pose(G)
-        start += block.nq
+    q[: block.nq] = block.from_pose(G)
     return q
-
-
-def _triple(value: Any, what: str) -> np.ndarray:
-    array = np.array(value, dtype=float)
-    if array.shape != (3,):
-        raise wrong_shape(what, (3,), array.shape)
-    if not np.all(np.isfinite(array)):
-        raise ShapeError(f"{what} must be finite, got {array.tolist()}.")
-    return array

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import numbers
-from heavytop.errors import ControlError, wrong_shape
+from heavytop.errors import ControlError, ShapeError, wrong_shape
 
 
 def positive(maneuver: str, **given: float) -> None:
@@ -31,28 +31,27 @@ def _check(maneuver: str, kind: str, given: dict[str, float], test: Any) -> None
             raise ControlError(f"{name} of {maneuver} must be a {kind} number, got {value!r}.")
 
 
-def place(maneuver: str, name: str, given: Any) -> np.ndarray:
-    """A position (3,) in m.
+def vector3(what: str, given: Any) -> np.ndarray:
+    """Three finite numbers.
 
-    >>> place("step", "to", (3, 0, 1))
+    >>> vector3("to of step", (3, 0, 1))
     array([3., 0., 1.])
     """
-    found = numbers(given, f"{name} of {maneuver}")
+    found = numbers(given, what)
     if found.shape != (3,):
-        raise wrong_shape(f"{name} of {maneuver}", (3,), found.shape, "Give x, y and z in m.")
-    return _all_finite(maneuver, name, found)
+        raise wrong_shape(what, (3,), found.shape, "Give x, y and z.")
+    return _all_finite(what, found)
 
 
-def places(maneuver: str, name: str, given: Any) -> np.ndarray:
+def polyline(what: str, given: Any) -> np.ndarray:
     """At least two positions (m + 1, 3) in m."""
-    found = numbers(given, f"{name} of {maneuver}")
+    found = numbers(given, what)
     if found.ndim != 2 or found.shape[-1] != 3 or len(found) < 2:
-        hint = "Give two or more points, each with x, y and z in m."
-        raise wrong_shape(f"{name} of {maneuver}", ("m + 1", 3), found.shape, hint)
-    return _all_finite(maneuver, name, found)
+        raise wrong_shape(what, ("m + 1", 3), found.shape, "Give two or more points, each with x, y and z in m.")
+    return _all_finite(what, found)
 
 
-def _all_finite(maneuver: str, name: str, found: np.ndarray) -> np.ndarray:
+def _all_finite(what: str, found: np.ndarray) -> np.ndarray:
     if not np.all(np.isfinite(found)):
-        raise ControlError(f"{name} of {maneuver} must be finite, got {found.tolist()}.")
+        raise ShapeError(f"{what} must be finite, got {found.tolist()}.")
     return found

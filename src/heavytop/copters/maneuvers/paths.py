@@ -13,7 +13,7 @@ from heavytop.control.references.flatness import flat_reference, oscillation_ref
 from heavytop.control.references.reference import Reference, pose_coordinates
 from heavytop.control.references.tree_reference import tree_reference
 from heavytop.control.references.virtual_vehicle import virtual_reference
-from heavytop.copters.maneuvers.arguments import finite, non_negative, place, places, positive
+from heavytop.copters.maneuvers.arguments import finite, non_negative, polyline, positive, vector3
 from heavytop.copters.maneuvers.base import Maneuver
 from heavytop.copters.maneuvers.slung_load import hanging_reference, swung
 from heavytop.copters.vehicle import Vehicle
@@ -110,7 +110,7 @@ def hover(vehicle: Vehicle, duration: float = 6.0, at: Any = (0.0, 0.0, 0.0)) ->
     ('hover', 6.0)
     """
     positive("hover", duration=duration)
-    here = place("hover", "at", at)
+    here = vector3("at of hover", at)
     if vehicle.limbs:
         return along(vehicle, lambda t: here + 0.0 * vector(t, t, t), duration, "hover")
     return Maneuver(vehicle, Reference.set_point(vehicle.model, _placed(vehicle, here)), "hover", duration)
@@ -126,7 +126,7 @@ def step(vehicle: Vehicle, to: Any = (3.0, 0.0, 1.0), duration: float = 6.0) -> 
     ('step', 6.0)
     """
     positive("step", duration=duration)
-    goal = _placed(vehicle, place("step", "to", to))
+    goal = _placed(vehicle, vector3("to of step", to))
     start = (_placed(vehicle, (0.0, 0.0, 0.0)), np.zeros(vehicle.model.nv))
     return Maneuver(vehicle, Reference.set_point(vehicle.model, goal), "step", duration, start)
 
@@ -243,7 +243,7 @@ def waypoints(
     >>> maneuver.name, maneuver.duration
     ('waypoints', 7.02245917853894)
     """
-    through = places("waypoints", "points", points)
+    through = polyline("points of waypoints", points)
     positive("waypoints", speed=speed)
     legs = np.linalg.norm(np.diff(through, axis=0), axis=-1)
     even = np.concatenate([[0.0], np.cumsum(np.maximum(legs / speed, 0.3))])
@@ -276,7 +276,7 @@ def transport(
     """
     if vehicle.airframe.load is None:
         raise ControlError(f"{vehicle.name!r} has no load to transport.")
-    goal = place("transport", "to", to)
+    goal = vector3("to of transport", to)
     positive("transport", duration=duration)
     non_negative("transport", settle=settle)
     finite("transport", swing=swing)
