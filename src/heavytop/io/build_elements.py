@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop.io.elements import GravityCompensation
-from heavytop.io.robot import FIXED, FLOATING, SPHERICAL, Mimic, Robot, RobotJoint, ServoTerm
+from heavytop.io.robot import JointKind, Mimic, Robot, RobotJoint, ServoTerm
 from heavytop.io.tendon import JointTendon, PathTendon
 from heavytop.system import System
 
@@ -16,7 +16,7 @@ SMOOTHING = 0.01
 def add_elements(system: System, robot: Robot) -> None:
     """Add every force element of the robot."""
     for joint in robot.joints.values():
-        if joint.kind != FIXED and (joint.stiffness or joint.damping or joint.friction or joint.armature):
+        if joint.kind != JointKind.FIXED and (joint.stiffness or joint.damping or joint.friction or joint.armature):
             _in_joint(system, robot, joint)
     for servo in robot.servos:
         _servo(system, robot, servo)
@@ -48,7 +48,7 @@ def _servo(system: System, robot: Robot, servo: ServoTerm) -> None:
 
 
 def _in_joint(system: System, robot: Robot, joint: RobotJoint) -> None:
-    if joint.kind == FLOATING:
+    if joint.kind == JointKind.FLOATING:
         _on_free_joint(system, robot, joint)
         return
     # elements of a joint that follows another one act on that one
@@ -57,7 +57,7 @@ def _in_joint(system: System, robot: Robot, joint: RobotJoint) -> None:
     if ratio == 0:
         return  # it does not move
     if joint.stiffness:
-        rest = 0.0 if joint.kind == SPHERICAL else (joint.rest - offset) / ratio
+        rest = 0.0 if joint.kind == JointKind.SPHERICAL else (joint.rest - offset) / ratio
         system.joint_spring(target, stiffness=joint.stiffness * ratio**2, rest=rest)
     if joint.damping:
         system.joint_damper(target, damping=joint.damping * ratio**2)

@@ -13,20 +13,7 @@ from heavytop.io.build_elements import add_elements
 from heavytop.io.elements import JointPolynomial, PathForce, SharedForce
 from heavytop.io.import_report import TransferReport
 from heavytop.io.renaming import frame_name, with_valid_names
-from heavytop.io.robot import (
-    CONTINUOUS,
-    FIXED,
-    FLOATING,
-    MOST_LINKS,
-    PLANAR,
-    PRISMATIC,
-    REVOLUTE,
-    SPHERICAL,
-    Robot,
-    RobotJoint,
-    RobotLink,
-    planar_axes,
-)
+from heavytop.io.robot import MOST_LINKS, JointKind, Robot, RobotJoint, RobotLink, planar_axes
 from heavytop.system import (
     Coupled,
     Fixed,
@@ -177,7 +164,7 @@ def _inertia(link: RobotLink, report: TransferReport) -> Inertia | None:
 def _add_joint(system: LoadedSystem, robot: Robot, joint: RobotJoint) -> None:
     """Connect parent and child, through a frame between them where the child frame is not that of the joint."""
     at, after = joint.at, joint.after
-    if joint.kind == PLANAR and joint.axis[2] != np.linalg.norm(joint.axis):
+    if joint.kind == JointKind.PLANAR and joint.axis[2] != np.linalg.norm(joint.axis):
         # Planar moves in x-y: turn z to the axis and back
         turn = se3.pose(planar_axes(joint.axis), np.zeros(3))
         at = at @ turn
@@ -191,19 +178,21 @@ def _add_joint(system: LoadedSystem, robot: Robot, joint: RobotJoint) -> None:
         system.connect(moved, child, Fixed(), after, name=f"{joint.name}.after")
         child = moved
     system.connect(joint.parent, child, _joint(joint), at, name=joint.name)
-    if joint.limits != JointLimits() and joint.kind != FIXED:
+    if joint.limits != JointLimits() and joint.kind != JointKind.FIXED:
         system.limits[joint.name] = joint.limits
 
 
 def _joint(joint: RobotJoint) -> Joint:
     if joint.mimic is not None:
-        inner = Prismatic(joint.axis) if joint.kind == PRISMATIC else Revolute(joint.axis)
+        inner = Prismatic(joint.axis) if joint.kind == JointKind.PRISMATIC else Revolute(joint.axis)
         return Coupled(inner, joint.mimic.source, joint.mimic.ratio, joint.mimic.offset)
-    if joint.kind in (REVOLUTE, CONTINUOUS):
+    if joint.kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS):
         return Revolute(joint.axis)
-    if joint.kind == PRISMATIC:
+    if joint.kind == JointKind.PRISMATIC:
         return Prismatic(joint.axis)
-    return {FIXED: Fixed, FLOATING: Free, PLANAR: Planar, SPHERICAL: Spherical}[joint.kind]()
+    return {JointKind.FIXED: Fixed, JointKind.FLOATING: Free, JointKind.PLANAR: Planar, JointKind.SPHERICAL: Spherical}[
+        joint.kind
+    ]()
 
 
 def _add_frames(system: LoadedSystem, robot: Robot) -> dict[str, str]:

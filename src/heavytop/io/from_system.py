@@ -11,14 +11,9 @@ from heavytop.geometry import se3
 from heavytop.io.elements import GravityCompensation, JointPolynomial, PathForce, SharedForce
 from heavytop.io.import_report import TransferReport
 from heavytop.io.robot import (
-    FIXED,
-    FLOATING,
-    PLANAR,
-    PRISMATIC,
-    REVOLUTE,
-    SPHERICAL,
     Actuator,
     Closure,
+    JointKind,
     JointRelation,
     Mimic,
     Robot,
@@ -36,7 +31,14 @@ from heavytop.system.description.names import WORLD
 from heavytop.system.forces import ForceElement
 from heavytop.system.joints import Joint
 
-KINDS = (FIXED, REVOLUTE, PRISMATIC, FLOATING, PLANAR, SPHERICAL)
+KINDS = (
+    JointKind.FIXED,
+    JointKind.REVOLUTE,
+    JointKind.PRISMATIC,
+    JointKind.FLOATING,
+    JointKind.PLANAR,
+    JointKind.SPHERICAL,
+)
 """Joints that robot files have."""
 
 
@@ -91,19 +93,19 @@ class SystemReader:
         edge, joint, at = step.edge, step.edge.joint, self.number(step.edge.at)
         made = RobotJoint(edge.label, self._kind(joint, edge.label), step.parent, step.frame, self.where, at=at)
         axis = joint.turns_about if joint.slides_along is None else joint.slides_along
-        if axis is not None and made.kind != FIXED:
+        if axis is not None and made.kind != JointKind.FIXED:
             made.axis = self.number(axis)
         if joint.follows is not None:
             offset, ratio = (self._one(x) for x in joint.follow(np.zeros(1), np.ones(1)))
             made.mimic = Mimic(joint.follows, ratio, offset)
         if not step.forward:  # the child carries the parent in the system: G_ba = G(q)^-1 at^-1
-            if not joint.is_fixed and made.kind not in (REVOLUTE, PRISMATIC):
+            if not joint.is_fixed and made.kind not in (JointKind.REVOLUTE, JointKind.PRISMATIC):
                 note = "its child carries its parent, and it has more than one axis"
                 self.report.lost("joint", edge.label, self.where, note)
             made.axis, made.at, made.after = -made.axis, np.eye(4), se3.inverse(at)
         made.limits = self.limits.get(edge.label, JointLimits())
         self.robot.joints[edge.label] = made
-        if made.kind != FIXED:
+        if made.kind != JointKind.FIXED:
             self.report.represented("joint", edge.label, self.where)
 
     def _kind(self, joint: Joint, label: str) -> str:
@@ -111,7 +113,7 @@ class SystemReader:
             return joint.kind
         note = f"{type(joint).__name__} joints have no counterpart; written as fixed"
         self.report.lost("joint", label, self.where, note)
-        return FIXED
+        return JointKind.FIXED
 
     def _element(self, element: ForceElement) -> None:
         joint = self.robot.joints.get(getattr(element, "joint", ""))
@@ -137,8 +139,8 @@ class SystemReader:
 
     def _has_one_number(self, element: ForceElement, joint: RobotJoint) -> bool:
         """Whether files can represent an element in a joint: in a ball joint only if it is the same about every axis, at rest at zero."""
-        if joint.kind != SPHERICAL:
-            return joint.kind in (REVOLUTE, PRISMATIC)
+        if joint.kind != JointKind.SPHERICAL:
+            return joint.kind in (JointKind.REVOLUTE, JointKind.PRISMATIC)
         given = {name: np.reshape(self.number(value), -1) for name, value in element.joint_constants().items()}
         return not np.any(given.pop("rest", 0.0)) and all(np.ptp(values) == 0 for values in given.values())
 
@@ -183,7 +185,7 @@ class SystemReader:
 
     def _constraints(self) -> None:
         for loop in self.description.loops:
-            kind = {SPHERICAL: "connect", FIXED: "weld"}.get(loop.joint.kind)
+            kind = {JointKind.SPHERICAL: "connect", JointKind.FIXED: "weld"}.get(loop.joint.kind)
             if kind is None:
                 note = f"a loop by a {type(loop.joint).__name__} joint has no counterpart"
                 self.report.lost("loop", loop.name, self.where, note)

@@ -7,6 +7,7 @@ SI and radians.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,19 @@ from heavytop.geometry import so3
 from heavytop.io.import_report import TransferReport
 from heavytop.system import JointLimits
 
-FIXED, REVOLUTE, CONTINUOUS, PRISMATIC = "fixed", "revolute", "continuous", "prismatic"
-FLOATING, PLANAR, SPHERICAL = "floating", "planar", "spherical"
 MOST_LINKS = 5000
+
+
+class JointKind(StrEnum):
+    """Joints of robot files, by their names in URDF."""
+
+    FIXED = "fixed"
+    REVOLUTE = "revolute"
+    CONTINUOUS = "continuous"
+    PRISMATIC = "prismatic"
+    FLOATING = "floating"
+    PLANAR = "planar"
+    SPHERICAL = "spherical"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +68,7 @@ class RobotJoint:
     """A joint: the child frame in the parent frame is ``at`` G_joint(q) ``after``."""
 
     name: str
-    kind: str
+    kind: JointKind
     parent: str
     child: str
     where: str

@@ -8,7 +8,7 @@ from typing import Any
 
 from heavytop._arrays import Floats
 from heavytop.errors import ModelError
-from heavytop.io.robot import FLOATING, PLANAR, SPHERICAL
+from heavytop.io.robot import JointKind
 from heavytop.system.model import Model
 
 
@@ -45,7 +45,7 @@ def own_layout(model: Model, peer: Any = None, planar: int = 3) -> dict[str, Pla
     places, q, v = {}, 0, 0
     for edge in model.description.joints:
         block = edge.joint.coordinates
-        nq = {FLOATING: 7, SPHERICAL: 4, PLANAR: planar}.get(edge.joint.kind, block.nq)
+        nq = {JointKind.FLOATING: 7, JointKind.SPHERICAL: 4, JointKind.PLANAR: planar}.get(edge.joint.kind, block.nq)
         places[edge.label] = Place(q, nq, v, block.nv)
         q, v = q + nq, v + block.nv
     return places
@@ -61,11 +61,13 @@ def pinocchio_layout(model: Model, peer: Any) -> dict[str, Place]:
         if edge.joint.follows is not None and joint is not None and joint.nv:
             places[edge.label] = Place(joint.idx_q, joint.nq, joint.idx_v, joint.nv)
     for edge in model.description.joints:
-        name = edge.label if edge.label in names or edge.joint.kind != FLOATING else "root_joint"
+        name = edge.label if edge.label in names or edge.joint.kind != JointKind.FLOATING else "root_joint"
         if name not in names:
             raise _missing("Pinocchio model", name, names[1:])
         joint = peer.joints[names.index(name)]
-        placement = peer.jointPlacements[names.index(name)].homogeneous if edge.joint.kind == FLOATING else None
+        placement = (
+            peer.jointPlacements[names.index(name)].homogeneous if edge.joint.kind == JointKind.FLOATING else None
+        )
         places[edge.label] = Place(joint.idx_q, joint.nq, joint.idx_v, joint.nv, placement=placement)
     return places
 

@@ -47,7 +47,7 @@ from heavytop.io.conventions.states import (
     of_joint,
     planar_to_body_axes,
 )
-from heavytop.io.robot import FLOATING, PLANAR, REVOLUTE, SPHERICAL
+from heavytop.io.robot import JointKind
 from heavytop.system.description.graph import Edge
 from heavytop.system.model import Model
 
@@ -167,14 +167,14 @@ def _circle(angle: Floats) -> Floats:
 
 
 def _encode(model: Model, convention: Convention, edge: Edge, parts: JointState, place: Place) -> JointState:
-    if edge.joint.kind == FLOATING:
+    if edge.joint.kind == JointKind.FLOATING:
         return convention.encode(body_state(edge, parts, before_free_joint(model, edge, place.placement)))
-    if edge.joint.kind == SPHERICAL:
+    if edge.joint.kind == JointKind.SPHERICAL:
         return JointState(convention.quat(se3.rotation(edge.joint.pose(parts.q))), *parts[1:])
-    if edge.joint.kind == REVOLUTE:
+    if edge.joint.kind == JointKind.REVOLUTE:
         angle = angle_of(edge, parts.q)
         return JointState(_circle(angle) if place.nq == 2 else angle + place.zero, *parts[1:])
-    if edge.joint.kind == PLANAR and place.nq == 4:
+    if edge.joint.kind == JointKind.PLANAR and place.nq == 4:
         return planar_to_body_axes(parts, 1)
     if place.nq != edge.joint.coordinates.nq:
         raise ModelError(f"joint {edge.label!r} has {edge.joint.coordinates.nq} coordinates here and {place.nq} there.")
@@ -182,15 +182,15 @@ def _encode(model: Model, convention: Convention, edge: Edge, parts: JointState,
 
 
 def _decode(model: Model, convention: Convention, edge: Edge, parts: JointState, place: Place) -> JointState:
-    if edge.joint.kind == FLOATING:
+    if edge.joint.kind == JointKind.FLOATING:
         return joint_state(edge, convention.decode(parts), before_free_joint(model, edge, place.placement))
-    if edge.joint.kind == SPHERICAL:
+    if edge.joint.kind == JointKind.SPHERICAL:
         R = convention.rotation(parts.q)
         return JointState(cast(Attitude, edge.joint.coordinates).from_rotation_matrix(R), *parts[1:])
-    if edge.joint.kind == REVOLUTE:
+    if edge.joint.kind == JointKind.REVOLUTE:
         q = np.arctan2(parts.q[..., 1:], parts.q[..., :1]) if place.nq == 2 else parts.q - place.zero
         return JointState(from_angle(edge, q), *parts[1:])
-    if edge.joint.kind == PLANAR and place.nq == 4:
+    if edge.joint.kind == JointKind.PLANAR and place.nq == 4:
         return planar_to_body_axes(parts, -1)
     return JointState(parts.q - place.zero, *parts[1:])
 

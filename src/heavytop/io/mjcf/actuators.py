@@ -9,7 +9,7 @@ import numpy as np
 from heavytop.io.mjcf.actuator_terms import ACTUATORS, UNREAD
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, name_of
 from heavytop.io.renaming import unused_name
-from heavytop.io.robot import FLOATING, SPHERICAL, Actuator, Robot, ServoTerm, Tendon
+from heavytop.io.robot import Actuator, JointKind, Robot, ServoTerm, Tendon
 from heavytop.io.xml_elements import Element
 
 
@@ -88,11 +88,13 @@ def _transmit(e: Element, name: str, law: ActuatorLaw, robot: Robot, zeros: dict
         joint = robot.joints.get(joint_name)
         if joint is None:
             raise e.error(f"names the joint {joint_name!r}, which does not exist.")
-        if joint.kind == FLOATING or (joint.kind == SPHERICAL and not e.get("joint")):
+        if joint.kind == JointKind.FLOATING or (joint.kind == JointKind.SPHERICAL and not e.get("joint")):
             return "its force is fixed in axes other than those of the joint"
-        if joint.kind == SPHERICAL and law.has_bias:
+        if joint.kind == JointKind.SPHERICAL and law.has_bias:
             return "the bias of a servo in a ball joint is not read"
-        terms = tuple((joint_name, k, law.gain * float(gear[k])) for k in range(3 if joint.kind == SPHERICAL else 1))
+        terms = tuple(
+            (joint_name, k, law.gain * float(gear[k])) for k in range(3 if joint.kind == JointKind.SPHERICAL else 1)
+        )
         robot.actuators.append(replace(made, terms=terms))
         _bias(law, gear[0], zeros.get(joint_name, 0.0), robot, e, terms=((joint_name, 1.0),))
         return ""

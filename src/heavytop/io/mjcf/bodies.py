@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,24 +12,18 @@ from heavytop.geometry import se3
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, name_of
 from heavytop.io.mjcf.geoms import Assets, Geom, read_geom
 from heavytop.io.renaming import unused_name
-from heavytop.io.robot import (
-    FIXED,
-    FLOATING,
-    MOST_LINKS,
-    PRISMATIC,
-    REVOLUTE,
-    SPHERICAL,
-    NamedFrame,
-    Robot,
-    RobotJoint,
-    RobotLink,
-)
+from heavytop.io.robot import MOST_LINKS, JointKind, NamedFrame, Robot, RobotJoint, RobotLink
 from heavytop.io.xml_elements import Element
 from heavytop.system import JointLimits
 from heavytop.system.description.moments import Inertia
 from heavytop.system.description.names import WORLD
 
-KINDS = {"hinge": REVOLUTE, "slide": PRISMATIC, "ball": SPHERICAL, "free": FLOATING}
+KINDS = {
+    "hinge": JointKind.REVOLUTE,
+    "slide": JointKind.PRISMATIC,
+    "ball": JointKind.SPHERICAL,
+    "free": JointKind.FLOATING,
+}
 MOST_GEOMS = 20_000
 NOT_READ = {
     "camera": "visual only",
@@ -38,6 +33,16 @@ NOT_READ = {
     "attach": "attached models are not read",
     "plugin": "plugins are not read",
 }
+
+
+@dataclass(eq=False)
+class BodyContents:
+    """Elements of a body with their enclosing frames in the frame of the body; bodies also with their class."""
+
+    geoms: list[Geom] = field(default_factory=list)
+    joints: list[tuple[Element, np.ndarray]] = field(default_factory=list)
+    bodies: list[tuple[Element, np.ndarray, str | None]] = field(default_factory=list)
+    inertials: list[tuple[Element, np.ndarray]] = field(default_factory=list)
 
 
 class BodyReader:
@@ -57,74 +62,67 @@ class BodyReader:
         for e in world.walk():
             if e.tag in ("body", "joint", "freejoint"):
                 self.given["joint" if e.tag == "freejoint" else e.tag].add(name_of(e))
-        link = self.robot.links.setdefault(WORLD, RobotLink(WORLD, world.where))
-        self._contents(world, link, np.eye(4), world.get("childclass"), [], [], [])
+        self._contents(
+            world, self.robot.links.setdefault(WORLD, RobotLink(WORLD, world.where)), world.get("childclass")
+        )
 
     def _body(self, e: Element, parent: str, at: np.ndarray, childclass: str | None) -> None:
         self.count += 1
         name = name_of(e) or self._new_name("body", f"body{self.count}", self.robot.links)
         if name in self.robot.links:
             raise e.error(f"the name {name!r} is taken by the body in {self.robot.links[name].where}.")
-        childclass = e.get("childclass") or childclass
-        link = RobotLink(name, e.where)
         if len(self.robot.links) >= MOST_LINKS:
             raise e.error(f"the file has more than {MOST_LINKS} bodies; at most {MOST_LINKS} are read.")
-        self.robot.links[name] = link
-        joints: list[tuple[Element, np.ndarray]] = []
-        bodies: list[tuple[Element, np.ndarray, str | None]] = []
-        inertials: list[tuple[Element, np.ndarray]] = []
-        geoms = self._contents(e, link, np.eye(4), childclass, joints, bodies, inertials)
-        self._joints(joints, e, parent, link, at @ self.settings.pose(e))
-        self._inertia(e, link, geoms, inertials)
+        link = self.robot.links[name] = RobotLink(name, e.where)
+        contents = self._contents(e, link, e.get("childclass") or childclass)
+        self._joints(contents.joints, e, parent, link, at @ self.settings.pose(e))
+        self._inertia(e, link, contents)
         self.robot.report.represented("body", name, e.where)
         if e.get("mocap", "false") == "true":
             self.robot.report.changed("body", name, e.where, "a mocap body does not move here")
         link.gravity_compensation = e.number("gravcomp", 0.0)
-        for child, frame, inner in bodies:
+        for child, frame, inner in contents.bodies:
             self._body(child, name, frame, inner)
 
-    def _contents(
-        self,
-        e: Element,
-        link: RobotLink,
-        at: np.ndarray,
-        childclass: str | None,
-        joints: list[tuple[Element, np.ndarray]],
-        bodies: list[tuple[Element, np.ndarray, str | None]],
-        inertials: list[tuple[Element, np.ndarray]],
-    ) -> list[Geom]:
-        """Geoms of a body; its joints, inner bodies and inertia are collected in the lists. Frames move their contents."""
-        geoms: list[Geom] = []
-        for child in e.children:
+    def _contents(self, e: Element, link: RobotLink, childclass: str | None) -> BodyContents:
+        """Read the sites and visuals of a body, and collect its other contents; those of the world are read at once."""
+        contents = BodyContents()
+        for child, at, outer in self._without_frames(e, np.eye(4), childclass):
             if child.tag == "geom":
                 self.geoms += 1
                 if self.geoms > MOST_GEOMS:
                     raise child.error(f"the file has more than {MOST_GEOMS} geoms.")
-                geom = read_geom(self.defaults.apply(child, childclass), at, self.assets)
+                geom = read_geom(self.defaults.apply(child, outer), at, self.assets)
                 if geom is not None:
-                    geoms.append(geom)
+                    contents.geoms.append(geom)
                     link.visuals += geom.visuals(self.assets.colors)
             elif child.tag in ("joint", "freejoint"):
                 if link.name == WORLD:
                     raise child.error("the world has no joints: put it into a <body>.")
-                joints.append((child if child.tag == "freejoint" else self.defaults.apply(child, childclass), at))
+                contents.joints.append((child if child.tag == "freejoint" else self.defaults.apply(child, outer), at))
             elif child.tag == "site":
-                self._site(self.defaults.apply(child, childclass), link.name, at)
+                self._site(self.defaults.apply(child, outer), link.name, at)
+            elif child.tag == "body" and link.name == WORLD:
+                self._body(child, WORLD, at, outer)
             elif child.tag == "body":
-                if link.name == WORLD:
-                    self._body(child, WORLD, at, childclass)
-                else:
-                    bodies.append((child, at, childclass))
-            elif child.tag == "frame":
-                inner = child.get("childclass") or childclass
-                geoms += self._contents(child, link, at @ self.settings.pose(child), inner, joints, bodies, inertials)
+                contents.bodies.append((child, at, outer))
             elif child.tag == "inertial":
-                inertials.append((child, at))
+                contents.inertials.append((child, at))
             else:
-                self.robot.report.lost(
-                    child.tag, child.get("name") or "", child.where, NOT_READ.get(child.tag, "not read")
-                )
-        return geoms
+                note = NOT_READ.get(child.tag, "not read")
+                self.robot.report.lost(child.tag, child.get("name") or "", child.where, note)
+        return contents
+
+    def _without_frames(
+        self, e: Element, at: np.ndarray, childclass: str | None
+    ) -> Iterator[tuple[Element, np.ndarray, str | None]]:
+        """Children with their enclosing frame and class; frames are replaced by their contents."""
+        for child in e.children:
+            if child.tag == "frame":
+                inner = child.get("childclass") or childclass
+                yield from self._without_frames(child, at @ self.settings.pose(child), inner)
+            else:
+                yield child, at, childclass
 
     def _new_name(self, kind: str, wish: str, taken: Container[str]) -> str:
         """A name that is neither in the file nor taken."""
@@ -149,25 +147,20 @@ class BodyReader:
     # --- joints -----------------------------------------------------------------------------------------------------------
 
     def _joints(
-        self,
-        given: list[tuple[Element, np.ndarray]],
-        body: Element,
-        parent: str,
-        link: RobotLink,
-        at: np.ndarray,
+        self, given: list[tuple[Element, np.ndarray]], body: Element, parent: str, link: RobotLink, at: np.ndarray
     ) -> None:
         """The joints of a body in series: G = at prod_k T(p_k) J_k T(-p_k), with frames without mass between them."""
         if not given:
             name = self._new_name("joint", f"{link.name}.weld", self.robot.joints)
-            self.robot.joints[name] = RobotJoint(name, FIXED, parent, link.name, body.where, at=at)
+            self.robot.joints[name] = RobotJoint(name, JointKind.FIXED, parent, link.name, body.where, at=at)
             return
         pending = at
         for k, (e, around) in enumerate(given):
             joint = self._joint(e, around, link.name, len(given), k)
             anchor = se3.pose(np.eye(3), se3.transform(around, e.numbers("pos", 3, (0, 0, 0))))
-            if joint.kind in (FLOATING, PRISMATIC):
+            if joint.kind in (JointKind.FLOATING, JointKind.PRISMATIC):
                 anchor = np.eye(4)
-            if joint.kind == FLOATING and (parent != WORLD or len(given) > 1):
+            if joint.kind == JointKind.FLOATING and (parent != WORLD or len(given) > 1):
                 raise e.error("a free joint must be the only joint of a body of the world.")
             joint.parent, joint.at = parent, pending @ anchor
             pending = se3.inverse(anchor)
@@ -241,15 +234,13 @@ class BodyReader:
 
     # --- inertia ----------------------------------------------------------------------------------------------------------
 
-    def _inertia(
-        self, e: Element, link: RobotLink, geoms: list[Geom], inertials: list[tuple[Element, np.ndarray]]
-    ) -> None:
+    def _inertia(self, e: Element, link: RobotLink, contents: BodyContents) -> None:
         """From <inertial> (the last, if there are several), or from the geoms, by the compiler settings."""
         rule = self.settings.inertia_from_geoms
-        if inertials and rule != "true":
-            self._given(*inertials[-1], link)
+        if contents.inertials and rule != "true":
+            self._given(*contents.inertials[-1], link)
         elif rule != "false":
-            parts = [part for geom in geoms if (part := self._geom_inertia(e, link, geom)) is not None]
+            parts = [part for geom in contents.geoms if (part := self._geom_inertia(e, link, geom)) is not None]
             if parts:
                 total: Inertia = sum(parts[1:], start=parts[0])
                 link.mass, link.com, link.moment = float(total.mass), total.com, total.moment_at_com

@@ -16,7 +16,7 @@ from heavytop.io.mjcf.bodies import BodyReader, scale_to_total_mass
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, expand_includes, name_of
 from heavytop.io.mjcf.geoms import Assets
 from heavytop.io.mjcf.replicate import expand_replicas
-from heavytop.io.robot import CONTINUOUS, PRISMATIC, REVOLUTE, Closure, JointRelation, Robot, Tendon
+from heavytop.io.robot import Closure, JointKind, JointRelation, Robot, Tendon
 from heavytop.io.xml_elements import Element
 from heavytop.system.description.names import WORLD
 
@@ -166,9 +166,9 @@ def _link_poses(robot: Robot, q: Mapping[str, float]) -> dict[str, np.ndarray]:
         for joint in reversed(chain):
             x, moved = q.get(joint.name, 0.0), np.eye(4)
             axis = joint.axis / np.linalg.norm(joint.axis)
-            if joint.kind in (REVOLUTE, CONTINUOUS):
+            if joint.kind in (JointKind.REVOLUTE, JointKind.CONTINUOUS):
                 moved = se3.pose(so3.exp(x * axis), np.zeros(3))
-            elif joint.kind == PRISMATIC:
+            elif joint.kind == JointKind.PRISMATIC:
                 moved = se3.pose(np.eye(3), x * axis)
             pose = poses[joint.parent] @ joint.at @ moved
             poses[joint.child] = pose if joint.after is None else pose @ joint.after

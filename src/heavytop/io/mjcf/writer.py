@@ -6,25 +6,20 @@ import numpy as np
 
 from heavytop.geometry import quaternion, se3
 from heavytop.io.mesh_files import MeshFiles
-from heavytop.io.robot import (
-    FIXED,
-    FLOATING,
-    PLANAR,
-    PRISMATIC,
-    REVOLUTE,
-    SPHERICAL,
-    Robot,
-    RobotJoint,
-    RobotLink,
-    planar_axes,
-)
+from heavytop.io.robot import JointKind, Robot, RobotJoint, RobotLink, planar_axes
 from heavytop.io.xml_elements import Tag, spaced
 from heavytop.system.description.names import WORLD
 from heavytop.system.description.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
 
 MUJOCO_MESHES = (".stl", ".obj")
 """Formats of meshes that both MuJoCo and heavytop read."""
-TYPES = {REVOLUTE: "hinge", "continuous": "hinge", PRISMATIC: "slide", SPHERICAL: "ball", FLOATING: "free"}
+TYPES = {
+    JointKind.REVOLUTE: "hinge",
+    "continuous": "hinge",
+    JointKind.PRISMATIC: "slide",
+    JointKind.SPHERICAL: "ball",
+    JointKind.FLOATING: "free",
+}
 
 
 class MjcfWriter:
@@ -81,25 +76,30 @@ class MjcfWriter:
     def _passes_on(self, joint: RobotJoint) -> bool:
         link, below = self.robot.links[joint.child], self.children.get(joint.child, [])
         plain = not link.mass and not link.visuals and link.name not in self.anchored
-        return plain and joint.kind not in (FIXED, FLOATING) and len(below) == 1 and below[0].kind != FLOATING
+        return (
+            plain
+            and joint.kind not in (JointKind.FIXED, JointKind.FLOATING)
+            and len(below) == 1
+            and below[0].kind != JointKind.FLOATING
+        )
 
     def _joint(self, body: Tag, joint: RobotJoint, to_body: np.ndarray) -> None:
         """``to_body`` (4, 4) is the body frame in the frame of the joint, at rest."""
-        if joint.kind == FIXED:
+        if joint.kind == JointKind.FIXED:
             return
         R, place = to_body[:3, :3].T, se3.position(se3.inverse(to_body))
         report = self.robot.report
-        if joint.kind == PLANAR:
+        if joint.kind == JointKind.PLANAR:
             kinds = {"x": "slide", "y": "slide", "angle": "hinge"}
             for (suffix, kind), axis in zip(kinds.items(), planar_axes(joint.axis).T, strict=True):
                 body.add("joint", name=f"{joint.name}.{suffix}", type=kind, axis=spaced(R @ axis), pos=spaced(place))
             report.changed("joint", joint.name, joint.where, "two slides and a hinge")
             return
         made = body.add("joint", name=joint.name, type=TYPES[joint.kind])
-        if joint.kind == FLOATING:
+        if joint.kind == JointKind.FLOATING:
             return
         made.attributes["pos"] = spaced(place)
-        if joint.kind != SPHERICAL:
+        if joint.kind != JointKind.SPHERICAL:
             made.attributes["axis"] = spaced(R @ joint.axis)
             if joint.limits.lower is not None and joint.limits.upper is not None:
                 made.attributes["range"] = spaced([joint.limits.lower, joint.limits.upper])
@@ -252,10 +252,10 @@ class MjcfWriter:
                 continue
             for joint, index, gear in actuator.terms:
                 kind = self.robot.joints[joint].kind
-                if kind in (FLOATING, PLANAR):
+                if kind in (JointKind.FLOATING, JointKind.PLANAR):
                     self.robot.report.lost("input", actuator.name, actuator.where, f"it acts in a {kind} joint")
                     continue
-                values = [0.0] * index + [gear] if kind == SPHERICAL else [gear]
+                values = [0.0] * index + [gear] if kind == JointKind.SPHERICAL else [gear]
                 section.add("motor", name=actuator.name, joint=joint, gear=spaced(values))
 
 

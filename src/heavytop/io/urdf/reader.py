@@ -10,28 +10,22 @@ import numpy as np
 from heavytop.errors import FileFormatError
 from heavytop.geometry import se3
 from heavytop.io.import_report import TransferReport
-from heavytop.io.robot import (
-    CONTINUOUS,
-    FIXED,
-    FLOATING,
-    MOST_LINKS,
-    PLANAR,
-    PRISMATIC,
-    REVOLUTE,
-    SPHERICAL,
-    Actuator,
-    Mimic,
-    Robot,
-    RobotJoint,
-    RobotLink,
-)
+from heavytop.io.robot import MOST_LINKS, Actuator, JointKind, Mimic, Robot, RobotJoint, RobotLink
 from heavytop.io.urdf.visuals import Materials, origin, read_visuals
 from heavytop.io.urdf.vocabulary import NOT_READ, report_unknown
 from heavytop.io.xml_elements import Element
 from heavytop.system import JointLimits
 
-KINDS = (FIXED, REVOLUTE, CONTINUOUS, PRISMATIC, FLOATING, PLANAR, SPHERICAL)
-ONE_AXIS = (REVOLUTE, CONTINUOUS, PRISMATIC)
+KINDS = (
+    JointKind.FIXED,
+    JointKind.REVOLUTE,
+    JointKind.CONTINUOUS,
+    JointKind.PRISMATIC,
+    JointKind.FLOATING,
+    JointKind.PLANAR,
+    JointKind.SPHERICAL,
+)
+ONE_AXIS = (JointKind.REVOLUTE, JointKind.CONTINUOUS, JointKind.PRISMATIC)
 XACRO = (
     "this is a xacro file, a template of a URDF. Expand it first, for example with `xacro robot.urdf.xacro > robot.urdf` (`pip install xacro`), "
     "and load the result."
@@ -106,7 +100,7 @@ def _read_joint(element: Element, robot: Robot) -> None:
     parent, child = element.need("parent").string("link"), element.need("child").string("link")
     joint = RobotJoint(name, kind, parent, child, element.where, at=origin(element))
     axis = element.first("axis")
-    if axis is not None and kind in (*ONE_AXIS, PLANAR):
+    if axis is not None and kind in (*ONE_AXIS, JointKind.PLANAR):
         joint.axis = axis.numbers("xyz", 3, (1.0, 0.0, 0.0))
         if not 1e-100 < np.max(np.abs(joint.axis)) < 1e100:
             raise axis.error(f"the axis of joint {name!r} must be finite and not zero.")
@@ -118,7 +112,7 @@ def _read_joint(element: Element, robot: Robot) -> None:
         for label, value in (("damping", joint.damping), ("friction", joint.friction)):
             if value < 0:
                 raise dynamics.error(f"{label} of joint {name!r} must not be negative, got {value:g}.")
-    if mimic is not None and kind == FIXED:
+    if mimic is not None and kind == JointKind.FIXED:
         robot.report.lost("mimic", name, mimic.where, "a fixed joint does not follow another one")
     elif mimic is not None:
         if kind not in ONE_AXIS:
@@ -134,7 +128,7 @@ def _read_joint(element: Element, robot: Robot) -> None:
 
 
 def _limits(element: Element, kind: str) -> JointLimits:
-    bounded = kind in (REVOLUTE, PRISMATIC)
+    bounded = kind in (JointKind.REVOLUTE, JointKind.PRISMATIC)
     values = {
         key: element.number(key) if element.get(key) is not None else None
         for key in ("lower", "upper", "velocity", "effort")

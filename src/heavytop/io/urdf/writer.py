@@ -6,17 +6,7 @@ import numpy as np
 
 from heavytop.geometry import se3, so3
 from heavytop.io.mesh_files import MeshFiles
-from heavytop.io.robot import (
-    FIXED,
-    FLOATING,
-    PLANAR,
-    PRISMATIC,
-    REVOLUTE,
-    SPHERICAL,
-    Robot,
-    RobotJoint,
-    RobotLink,
-)
+from heavytop.io.robot import JointKind, Robot, RobotJoint, RobotLink
 from heavytop.io.xml_elements import Tag, spaced
 from heavytop.system import JointLimits
 from heavytop.system.description.names import WORLD
@@ -59,10 +49,10 @@ def _skipped_root(robot: Robot) -> str | None:
         return None
     (joint,) = below
     at_origin = np.array_equal(joint.at, np.eye(4)) and joint.after is None
-    if joint.kind == FLOATING and at_origin:
+    if joint.kind == JointKind.FLOATING and at_origin:
         robot.report.changed("joint", joint.name, joint.where, "the root link; load the file with base='free'")
         return joint.name
-    return joint.name if joint.kind == FIXED and at_origin else None
+    return joint.name if joint.kind == JointKind.FIXED and at_origin else None
 
 
 def _origin(parent: Tag, pose: np.ndarray) -> None:
@@ -106,9 +96,9 @@ def _geometry(shape: object) -> Tag | None:
 
 def _joint(root: Tag, joint: RobotJoint, robot: Robot) -> None:
     kind, child = joint.kind, joint.child
-    if kind == SPHERICAL:
+    if kind == JointKind.SPHERICAL:
         robot.report.changed("joint", joint.name, joint.where, "type 'spherical', which some programs do not read")
-    if kind == REVOLUTE and (joint.limits.lower is None or joint.limits.upper is None):
+    if kind == JointKind.REVOLUTE and (joint.limits.lower is None or joint.limits.upper is None):
         kind = "continuous"
     if joint.after is not None:
         child = f"{joint.name}.moved"
@@ -121,7 +111,7 @@ def _joint(root: Tag, joint: RobotJoint, robot: Robot) -> None:
     made.add("parent", link=joint.parent)
     made.add("child", link=child)
     _origin(made, joint.at)
-    if joint.kind in (REVOLUTE, PRISMATIC, PLANAR):
+    if joint.kind in (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.PLANAR):
         made.add("axis", xyz=spaced(joint.axis))
     _limits(made, kind, joint.limits)
     if joint.damping or joint.friction:
@@ -135,7 +125,7 @@ def _joint(root: Tag, joint: RobotJoint, robot: Robot) -> None:
 
 
 def _limits(made: Tag, kind: str, limits: JointLimits) -> None:
-    if kind in (REVOLUTE, PRISMATIC):
+    if kind in (JointKind.REVOLUTE, JointKind.PRISMATIC):
         default = {"lower": -UNBOUNDED, "upper": UNBOUNDED, "effort": UNBOUNDED, "velocity": UNBOUNDED}
         given = {name: value for name in default if (value := getattr(limits, name)) is not None}
         made.add("limit", **{name: spaced(value) for name, value in (default | given).items()})
