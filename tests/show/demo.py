@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop.geometry.so3 import rotation_with_z
-from heavytop.show.airframes import airframe, rotor, slung_load
+from heavytop.show.airframes import airframe, slung_load
+from heavytop.show.meshes import propeller
 from heavytop.show.scene import Arrow, Body, Marker, Panel, Report, Scene, Spin, Table, Trail
 
 GRAVITY = np.array([0.0, 0.0, -9.81])
@@ -64,7 +65,7 @@ def looping(duration: float = 5.0, rate: float = 400.0, load: bool = False) -> R
         mount[:3, 3] = at
         sense = 1.0 if k % 2 == 0 else -1.0
         angle = sense * np.concatenate([[0.0], np.cumsum(speed[:-1, k] * np.diff(t))])
-        bodies[f"propeller {k + 1}"] = Body(rotor(PROPELLER, clockwise=sense < 0), Spin("hull", mount, angle))
+        bodies[f"propeller {k + 1}"] = Body([propeller(PROPELLER, clockwise=sense < 0)], Spin("hull", mount, angle))
         origin = poses[:, :3, 3] + poses[:, :3, :3] @ at
         arrows[f"thrust {k + 1}"] = Arrow(origin, thrust[:, k, None] * poses[:, :3, 2], scale=0.075, unit="N")
     trails = {"path": Trail(path), "reference": Trail(wanted, role="reference", dashed=True)}

@@ -17,7 +17,8 @@ from heavytop.errors import FileFormatError
 from heavytop.geometry.quaternion import rotation_from_quaternion
 from heavytop.show import page as page_module
 from heavytop.show import palette
-from heavytop.show.airframes import airframe, rotor
+from heavytop.show.airframes import airframe
+from heavytop.show.meshes import propeller
 from heavytop.show.pack import FRAME_BYTES, pack_report
 from heavytop.show.page import SIZE_LIMIT, page, write_page
 from heavytop.show.scene import Body, Report, Scene, Spin, Table, Trail
@@ -92,8 +93,8 @@ def eight_rotors_for_a_minute() -> Report:
     tips = 0.4 * np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=-1)
     bodies = {"hull": Body(airframe(tips, 0.12), poses)}
     for k in range(8):
-        bodies[f"arm {k}"] = Body(rotor(0.12), poses)
-        bodies[f"rotor {k}"] = Body(rotor(0.12), Spin("hull", np.eye(4), 500.0 * t))
+        bodies[f"arm {k}"] = Body([propeller(0.12)], poses)
+        bodies[f"rotor {k}"] = Body([propeller(0.12)], Spin("hull", np.eye(4), 500.0 * t))
     scene = Scene(t, bodies, ghosts={"hull": bodies["hull"]}, trails={"path": Trail(poses[:, :3, 3])})
     base = looping()
     many = [

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.show.sweep_page import page, worth_a_look
+from heavytop.show.sweep_page import notable_points, page
 
 
 def point(x: float, y: float, kind: str, z: float) -> dict[str, float]:
@@ -30,23 +30,23 @@ def test_page_has_all_parts_and_needs_no_network(tmp_path: Path) -> None:
         "Shares with 95 %",
         "Distribution of the measures",
         "Parallel coordinates",
-        "Points worth a look",
+        "Notable points",
     ):
         assert part in text
     assert "the origin &lt;is&gt; bad" in text
     assert "http" not in text.replace("http://www.w3.org", "")
     assert "result.rerun(x=" in text
-    first, why = next(iter(worth_a_look(result).items()))
+    first, why = next(iter(notable_points(result).items()))
     assert result.outcome.values[first] == 5
     assert why == "failed"
-    assert {"largest r", "among the largest r", "median r", "least r", "inside"} <= {*worth_a_look(result).values()}
+    assert {"largest r", "among the largest r", "median r", "least r", "inside"} <= {*notable_points(result).values()}
     assert result.show(tmp_path / "x.html").stat().st_size > 50_000
 
 
 def test_small_sweeps_have_pages_too(tmp_path: Path) -> None:
     for over in ({"x": [1.0, 2.0]}, {"x": [1.0]}, {}):
         result = ht.sweep(lambda x=0.0: {"y": x}, over=over)
-        assert "Points worth a look" in page(result)
+        assert "Notable points" in page(result)
 
 
 def test_integers_that_are_not_there_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,15 +11,16 @@ from heavytop._format import format_vector
 from heavytop.copters.airframe import Rotor
 from heavytop.copters.composition import ROBUST
 from heavytop.copters.flight import Flight
-from heavytop.show.airframes import airframe, link, rotor, slung_load
-from heavytop.show.meshes import Surface, box, cone, cylinder, hull, tube
+from heavytop.geometry import se3, so3
+from heavytop.show.airframes import airframe, link, slung_load
+from heavytop.show.meshes import Surface, cylinder, propeller
 from heavytop.show.page import write_page
 from heavytop.show.scene import Arrow, Body, Marker, Panel, Report, Scene, Spin, Table, Trail
 
 LEAST = 1e-9
-"""Errors below this, in m or degrees, are rounding."""
+"""Errors below this, in m or degrees, are rounding errors."""
 ROUNDING = 1e-12
-"""Share of the largest thrust below which a force is rounding."""
+"""Share of the largest thrust below which a force is a rounding error."""
 FRAMES = 2400
 """Most samples of a motion in a report."""
 SPEED = 210.0
@@ -34,7 +35,7 @@ LAWS = {
 
 
 def flight_report(flight: Flight) -> Report:
-    """All that the page of a flight shows."""
+    """The contents of the page of a flight."""
     keep = np.unique(np.linspace(0, len(flight.t) - 1, min(FRAMES, len(flight.t))).astype(int))
     vehicle, maneuver = flight.vehicle, flight.maneuver
     title = f"{_spoken(vehicle.name)}, {_spoken(maneuver.name).lower()}"
@@ -83,7 +84,7 @@ def _subtitle(flight: Flight) -> str:
 
 
 def _margins(flight: Flight) -> list[Table]:
-    """What the bare law bears at rest."""
+    """Stability margins of the law without wrappers."""
     return [] if flight.margins is None else [Table("Margins of the law at rest", flight.margins.rows())]
 
 
@@ -93,7 +94,9 @@ def _margins(flight: Flight) -> list[Table]:
 def _scene(flight: Flight, keep: np.ndarray) -> Scene:
     shape = flight.vehicle.airframe
     t, poses, ghost = flight.t[keep], flight.pose()[keep], flight.pose(desired=True)[keep]
-    frame = _frame(shape.rotors, shape.front)
+    tips, is_tilting = [part.at for part in shape.rotors], shape.rotors[0].tilt is not None
+    # the motors of tilting propellers belong to their pods
+    frame = airframe(tips, shape.rotors[0].radius, shape.front, bare=is_tilting)
     bodies = {"hull": Body(frame, poses)}
     ghosts = {"hull": Body(frame, ghost)}
     arrows: dict[str, Arrow] = {}
@@ -101,7 +104,7 @@ def _scene(flight: Flight, keep: np.ndarray) -> Scene:
     spins = np.cumsum(_spin_rates(thrusts) * np.gradient(flight.t)[:, None], axis=0)[keep]
     scale = 0.7 * shape.reach / max(float(np.percentile(np.abs(thrusts), 90)), 1e-9) * 2
     for k, part in enumerate(shape.rotors):
-        blades = rotor(part.radius, clockwise=part.spin < 0)
+        blades = [propeller(part.radius, clockwise=part.spin < 0)]
         name = f"propeller {k + 1}"
         if part.tilt is None:
             bodies[name] = Body(blades, Spin("hull", _mount(part), part.spin * spins[:, k]))
@@ -138,62 +141,29 @@ def _spin_rates(thrusts: np.ndarray) -> np.ndarray:
 
 
 def _mount(part: Rotor) -> np.ndarray:
-    pose = np.eye(4)
-    pose[:3, :3] = _around(np.asarray(part.axis))
-    pose[:3, 3] = part.at
-    return pose
-
-
-def _around(z: np.ndarray) -> np.ndarray:
-    """Rotation whose z axis is given and whose x axis is near e_x."""
-    y = np.cross(z, [1.0, 0.0, 0.0])
-    y = y / np.linalg.norm(y) if np.linalg.norm(y) > 1e-6 else np.array([0.0, 1.0, 0.0])
-    return np.column_stack([np.cross(y, z), y, z])
+    """Pose with z along the axis of the rotor and x near that of the hull."""
+    x = (1.0, 0.0, 0.0) if abs(part.axis[0]) < 1 - 1e-9 else (0.0, 0.0, -1.0)
+    return se3.pose(so3.rotation_with_z(part.axis, x), part.at)
 
 
 def _tilted(part: Rotor, forces: np.ndarray) -> np.ndarray:
-    """Poses (T, 4, 4) of the pod in the hull: z along the force, turned about ``axis x tilt``; held where the force vanishes."""
+    """Poses (T, 4, 4) of the pod in the hull: z along the force, turned about ``axis x tilt``; kept where the force vanishes."""
     size = np.linalg.norm(forces, axis=-1)
     valid = np.flatnonzero(size > 1e-6 * max(float(size.max()), 1e-12))
     index = np.clip(np.searchsorted(valid, np.arange(len(forces)), side="right") - 1, 0, None)
     chosen = forces[valid[index]] if len(valid) else np.tile(part.axis, (len(forces), 1))
     z = chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
     x = np.broadcast_to(np.cross(part.tilt, part.axis), z.shape)
-    poses = np.tile(np.eye(4), (len(forces), 1, 1))
-    poses[:, :3, :3] = np.stack([x, np.cross(z, x), z], axis=-1)
-    poses[:, :3, 3] = part.at
-    return poses
+    return se3.pose(np.stack([x, np.cross(z, x), z], axis=-1), np.broadcast_to(part.at, z.shape))
 
 
 def _pod(part: Rotor) -> tuple[Surface, ...]:
-    """Motor of a tilting propeller, below it."""
+    """The motor below a tilting propeller."""
     r = part.radius
     return (
         cylinder(0.15 * r, 0.3 * r, "body", 20).moved(at=(0.0, 0.0, -0.17 * r)),
         cylinder(0.1 * r, 0.5 * r, "accent", 16).moved(at=(0.0, 0.0, -0.1 * r)),
     )
-
-
-def _frame(rotors: Any, front: Any) -> tuple[Surface, ...]:
-    """Hull and arms; the motors of tilting propellers belong to their pods."""
-    tips = np.array([part.at for part in rotors])
-    if rotors[0].tilt is None:
-        return airframe(tips, rotors[0].radius, front)
-    reach = float(np.max(np.linalg.norm(tips, axis=1)))
-    size = 0.4 * reach
-    forward = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]]).T
-    nose = np.eye(4)
-    nose[:3, :3] = forward
-    nose[:3, 3] = (0.6 * size, 0.0, 0.0)
-    parts = [
-        hull((1.5 * size, size, 0.42 * size)),
-        box((0.75 * size, 0.5 * size, 0.16 * size), "arm").moved(at=(0, 0, 0.27 * size)),
-        cone(0.2 * size, 0.5 * size, "accent").moved(nose),
-    ]
-    for tip in tips:
-        ahead = tip[0] > 0.2 * reach
-        parts.append(tube(0.12 * tip, tip, 0.03 * reach, "accent" if ahead else "arm"))
-    return tuple(parts)
 
 
 # --- curves and tables ----------------------------------------------------------------------------------------------------
@@ -246,7 +216,7 @@ def _highlights(flight: Flight) -> list[tuple[str, str]]:
 
 
 def length(metres: float) -> str:
-    """A length with a fitting unit; rounding is 0.
+    """A length with a suitable unit; rounding errors are 0.
 
     >>> length(0.0123), length(3.1), length(2e-5), length(3e-15)
     ('1.23 cm', '3.1 m', '0.02 mm', '0 mm')
@@ -259,7 +229,7 @@ def length(metres: float) -> str:
 
 
 def angle(degrees: float) -> str:
-    """An angle; rounding is 0.
+    """An angle; rounding errors are 0.
 
     >>> angle(0.123456), angle(3e-14)
     ('0.123°', '0°')
@@ -268,7 +238,7 @@ def angle(degrees: float) -> str:
 
 
 def rows_of(flight: Flight) -> list[tuple[str, str, str]]:
-    """The figures of a flight as rows (what, largest, RMS or end)."""
+    """Errors and thrusts of a flight as rows (name, largest, RMS)."""
     n = flight.numbers()
     rows = [
         ("distance from the reference", length(n["position error max [m]"]), length(n["position error rms [m]"])),
@@ -283,7 +253,7 @@ def rows_of(flight: Flight) -> list[tuple[str, str, str]]:
 
 
 def single_rows(flight: Flight) -> list[tuple[str, str]]:
-    """The figures of a flight that have one value."""
+    """Numbers of a flight that have one value."""
     n = flight.numbers()
     rows = [("distance at the end", length(n["position error end [m]"]))]
     if flight.swing_error is not None:
@@ -315,7 +285,7 @@ def _feasibility(flight: Flight) -> Table:
     missing = check.largest_residual
     rows.append(("missing force", f"{0 if missing < ROUNDING * float(np.max(high, initial=1.0)) else missing:.2g} N"))
     rows.append(("within the limits", "yes" if not check.outside else "no: " + ", ".join(check.outside)))
-    return Table("What the maneuver needs", rows)
+    return Table("Requirements of the maneuver", rows)
 
 
 def _notes(flight: Flight) -> list[str]:

@@ -1,6 +1,6 @@
-"""A model as bodies to look at: solids of equivalent inertia, links between joints, pins, rails, posts, struts, thrusters.
+"""Meshes of a model from its description: solids of equivalent inertia, links between joints, pins, rails, posts, struts, thrusters.
 
-Nothing but the description of the system is needed. World axes are turned so that gravity points down in the picture.
+World axes are turned so that gravity points down in the picture.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import as_array
-from heavytop.geometry.so3 import rotation_with_z
+from heavytop.geometry import se3, so3
 from heavytop.show.airframes import airframe
 from heavytop.show.meshes import Floats, Surface, cylinder, disc, propeller, sphere, tube
 from heavytop.show.scene import Arrow, Body, Scene, Trail
@@ -33,7 +33,7 @@ ROTORS = 3
 MOST_PIECES = 8
 """Pieces of a line whose length changes."""
 LOOKS = 240
-"""Times at which the motion is examined for the height of the ground and for posts in the way."""
+"""Times at which the height of the ground and collisions of posts are evaluated."""
 
 
 def upright(gravity: Floats) -> Floats:
@@ -49,11 +49,11 @@ def upright(gravity: Floats) -> Floats:
     k = int(np.argmax(up))
     if up[k] > 1 - 1e-12:  # a cyclic change of axes keeps their directions positive
         return np.roll(np.eye(3), 2 - k, axis=0)
-    return rotation_with_z(up).T
+    return so3.rotation_with_z(up).T
 
 
 def axis_labels(turn: Floats) -> tuple[str, str]:
-    """Names of the two horizontal axes of the picture in terms of world axes; empty where they are none."""
+    """Names of the two horizontal axes of the picture in terms of world axes; empty if they are oblique."""
     names = []
     for row in turn[:2]:
         k = int(np.argmax(np.abs(row)))
@@ -63,7 +63,7 @@ def axis_labels(turn: Floats) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class Linkage:
-    """A model in motion, about to be drawn.
+    """A moving model to be drawn.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Linkage:
     times : (T,) in s.
     q, u : (T, nq) and (T, nu).
     parameters : name -> value.
-    moves : whether the system is where the time has it at ``times``, not at the time among the parameters.
+    moves : whether explicit time is ``times``, not the time among the parameters.
     """
 
     model: Model
@@ -81,10 +81,10 @@ class Linkage:
     parameters: Mapping[str, float] = field(default_factory=dict)
     moves: bool = True
 
-    # --- what the description says, in numbers ----------------------------------------------------------------------------
+    # --- numbers of the description -----------------------------------------------------------------------------------------
 
     def number(self, value: Any) -> Floats:
-        """A possibly symbolic array of the description at the parameters."""
+        """An array of the description, possibly symbolic, at the parameters."""
         given = (replace(p, value=float(self.parameters.get(p.name, p.value))) for p in self._description.parameters)
         return at_defaults(as_array(value), tuple(given))
 
@@ -94,7 +94,7 @@ class Linkage:
 
     @property
     def is_timed(self) -> bool:
-        """Whether the time moves parts of the system."""
+        """Whether the system depends on the time explicitly."""
         return self._description.time is not None
 
     @cached_property
@@ -110,21 +110,24 @@ class Linkage:
         """World axes -> axes of the picture."""
         return upright(self.number(self._description.gravity))
 
+    @property
+    def _picture(self) -> Floats:
+        """Pose (4, 4) of the world in the picture."""
+        return se3.pose(self.turn, np.zeros(3))
+
     @cached_property
     def poses(self) -> dict[str, Floats]:
         """Pose (T, 4, 4) of every frame in the picture."""
-        still = np.eye(4)
-        still[:3, :3] = self.turn
         names = self._description.graph.frames
         timed = {TIME: self.times} if self.is_timed and self.moves else {}
         found = self.model.evaluate("poses", self.q, parameters={**self.parameters, **timed})
         poses = found if isinstance(found, tuple) else (found,)
         shape = (len(self.times), 4, 4)
-        return {name: still @ np.broadcast_to(G, shape) for name, G in zip(names, poses, strict=True)}
+        return {name: self._picture @ np.broadcast_to(G, shape) for name, G in zip(names, poses, strict=True)}
 
     @cached_property
     def links(self) -> dict[str, list[Floats]]:
-        """Frame -> points (3,) in it where joints hold it."""
+        """Frame -> points (3,) in it where joints are attached."""
         points: dict[str, list[Floats]] = {frame: [] for frame in self._description.graph.frames}
         points.setdefault(WORLD, [])
         for edge in self._hinges:
@@ -140,7 +143,7 @@ class Linkage:
 
     @property
     def _hinges(self) -> list[Edge]:
-        """Joints that keep the origin of b in its place in a."""
+        """Joints that fix the origin of b in a."""
         thrust = {t.body for t in self._thrusters.values()}
         kept = []
         for edge in self._description.graph.edges:
@@ -205,7 +208,7 @@ class Linkage:
 
     @cached_property
     def shapes(self) -> tuple[dict[str, list[Surface]], list[str]]:
-        """Frame -> meshes of the shapes that it was given, and what could not be drawn."""
+        """Frame -> meshes of its shapes, and problems with drawing them."""
         return shape_meshes(self._description.shapes)
 
     @property
@@ -215,13 +218,13 @@ class Linkage:
         return [name for name in self.masses if name not in self.shapes[0] and name not in welded]
 
     def notes(self) -> list[str]:
-        """What a reader of the page should know about the looks of the bodies."""
+        """Notes on the look of the bodies."""
         notes = [f"Not drawn: {problem}" for problem in dict.fromkeys(self.shapes[1])]
         if self._bare:
             some = "Bodies without a shape" if self.shapes[0] else "Bodies"
             notes.append(
                 f"{some} are drawn as homogeneous balls, cylinders and boxes with the same mass and moments of inertia, point masses as "
-                "small balls; discs that would hide their links are smaller. The model does not know their true shape."
+                "small balls; discs that would hide their links are smaller. The model does not contain their true shape."
             )
         return notes
 
@@ -236,13 +239,13 @@ class Linkage:
         joints = [e.joint for e in self._description.graph.edges if e.b == name]
         rails = [joint.slides_along for joint in joints if joint.turns_about is None and joint.slides_along is not None]
         along = self.number(rails[0]) if rails else None
-        # a link between several joints must not vanish behind a disc
+        # a disc must not hide a link between several joints
         reach = [float(np.linalg.norm(p - r)) for p in self.links[name] for r in self.links[name]]
         widest = 0.3 * max(reach, default=0.0)
         return equivalent_solid(body, point, role, along, widest if widest > 0 else np.inf)
 
     def _arms(self, name: str, thickness: float) -> list[Surface]:
-        """Tubes from the joint of the body to its centre of mass and to the joints that it carries."""
+        """Tubes from the joint of a body to its centre of mass and to the joints that it carries."""
         points, center = self.links[name], self.masses[name].center
         held = any(edge.b == name for edge in self._hinges)
         start = np.zeros(3) if held else center
@@ -262,7 +265,7 @@ class Linkage:
         return np.array([self.number(t.at) for t in self._thrusters.values() if t.body == name]).reshape(-1, 3)
 
     def _propeller_radius(self, name: str) -> float:
-        """Propellers of neighbours do not touch."""
+        """A radius at which neighbouring propellers do not touch."""
         rotors = self._rotors(name)
         gaps = np.linalg.norm(rotors[:, None] - rotors, axis=-1)[~np.eye(len(rotors), dtype=bool)]
         return 0.45 * float(np.min(gaps, initial=self.scale))
@@ -270,8 +273,7 @@ class Linkage:
     def _propeller(self, thruster: Thruster, thickness: float) -> list[Surface]:
         at, axis = self.number(thruster.at), self.number(unit_axis(thruster.axis, "thruster"))
         clockwise = float(self.number(thruster.drag_ratio)) > 0
-        pose = np.eye(4)
-        pose[:3, :3], pose[:3, 3] = rotation_with_z(axis), at
+        pose = se3.pose(so3.rotation_with_z(axis), at)
         parts = [propeller(self._propeller_radius(thruster.body), clockwise=clockwise).moved(pose)]
         if len(self._rotors(thruster.body)) < ROTORS:
             center = self.masses[thruster.body].center if thruster.body in self.masses else np.zeros(3)
@@ -309,7 +311,7 @@ class Linkage:
         trails = {}
         for name in self.leaves:
             pose = self.poses[name]
-            path = pose[:, :3, 3] + pose[:, :3, :3] @ self.masses[name].center
+            path = se3.transform(pose, self.masses[name].center)
             if np.max(np.ptp(path, axis=0)) > 1e-3 * self.scale and len(trails) < MOST_TRAILS:
                 trails[f"path of {name}"] = Trail(path, f"path {len(trails)}")
         return trails
@@ -323,26 +325,23 @@ class Linkage:
         for name, thruster in self._thrusters.items():
             if largest > 0:
                 pose = self.poses[thruster.body]
+                origin = se3.transform(pose, self.number(thruster.at))
                 axis = self.number(unit_axis(thruster.axis, "thruster"))
-                at = self.number(thruster.at)
-                origin = pose[:, :3, 3] + pose[:, :3, :3] @ at
                 vector = forces[name][:, None] * (pose[:, :3, :3] @ axis)
                 arrows[name] = Arrow(origin, vector, scale=0.9 * self.scale / largest)
         return arrows
 
     @cached_property
     def _lines(self) -> list[Line]:
-        """Lines that the force elements want drawn."""
+        """Lines of the force elements."""
         return [line for element in self._description.elements for line in element.lines()]
 
     def _drawn_lines(self) -> dict[str, Body]:
-        """A strut is a rod that slides in a tube, each following one of its ends; a cable is a row of overlapping pieces."""
+        """Struts as rods that slide in tubes, each fixed to one end; cables as rows of overlapping pieces."""
         bodies = {}
         for k, line in enumerate(self._lines):
-            a, b = (
-                self.poses[f][:, :3, 3] + self.poses[f][:, :3, :3] @ self.number(p)
-                for f, p in ((line.a, line.at_a), (line.b, line.at_b))
-            )
+            ends = ((line.a, line.at_a), (line.b, line.at_b))
+            a, b = (se3.transform(self.poses[frame], self.number(point)) for frame, point in ends)
             length = np.linalg.norm(b - a, axis=-1)
             direction = np.where(length[:, None] > 0, (b - a) / np.maximum(length, 1e-12)[:, None], [0.0, 0.0, 1.0])
             shortest, longest = max(float(length.min()), 0.02 * self.scale), float(length.max())
@@ -364,7 +363,7 @@ class Linkage:
         return bodies
 
     def _cloud(self, bodies: Mapping[str, Body]) -> Floats:
-        """Places (n, 3) of all vertices at some times."""
+        """Positions (n, 3) of all vertices at some times."""
         at = np.unique(np.linspace(0, len(self.times) - 1, LOOKS).astype(int))
         clouds = []
         for body in bodies.values():
@@ -375,17 +374,15 @@ class Linkage:
         return np.concatenate(clouds)
 
     def _ground(self, bodies: Mapping[str, Body]) -> float:
-        """Below everything; a mechanism that is fixed somewhere hangs a little above it."""
+        """The height below everything; a mechanism fixed to the world is a little above it."""
         lowest = float(self._cloud(bodies)[:, 2].min())
         fixed = [self.turn @ point for point in self.links[WORLD]]
         return min([lowest, *(float(p[2]) for p in fixed)]) - (0.15 * self.scale if fixed else 0.0)
 
     def _fixed(self, bodies: Mapping[str, Body], ground: float) -> Body | None:
-        """Rails, the links between the joints on the ground, and posts below them where nothing passes."""
+        """Rails, links between the joints on the world, and posts below them where nothing passes."""
         points = [self.turn @ point for point in self.links[WORLD]]
-        still = np.eye(4)
-        still[:3, :3] = self.turn
-        parts = [mesh.moved(still) for mesh in self.meshes[WORLD]]
+        parts = [mesh.moved(self._picture) for mesh in self.meshes[WORLD]]
         thin = 0.011 * self.scale
         cloud = self._cloud(bodies)
         for k, point in enumerate(points):
@@ -402,12 +399,12 @@ class Linkage:
 
 
 def _shown(name: str) -> str:
-    """A name for the page, where a slash separates parts of names."""
+    """A name without slashes, which separate parts of names on the page."""
     return name.replace("/", "\u2215")
 
 
 def _centred(meshes: list[Surface], poses: Floats) -> Body:
-    """A body whose frame is moved to the middle of its meshes, which is where the camera looks for it."""
+    """A body with its frame in the middle of its meshes, where the camera points."""
     vertices = np.concatenate([mesh.vertices for mesh in meshes])
     middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
     moved = np.array(poses)
@@ -421,12 +418,10 @@ def _pin(joint: Joint, at: Floats, thickness: float) -> Surface:
     axis = joint.turns_about
     if axis is None:
         return sphere((1.7 if joint.coordinates.nv == 2 else 2.0) * thickness, "accent").moved(pose)
-    pose[:3, :3] = pose[:3, :3] @ rotation_with_z(np.asarray(axis, dtype=float))
+    pose[:3, :3] = pose[:3, :3] @ so3.rotation_with_z(np.asarray(axis, dtype=float))
     return cylinder(1.8 * thickness, 5.5 * thickness, "accent", 20).moved(pose)
 
 
 def _along(at: Floats, direction: Floats) -> Floats:
     """Poses (T, 4, 4) at places (T, 3) with z axes along directions (T, 3)."""
-    poses = np.tile(np.eye(4), (len(at), 1, 1))
-    poses[:, :3, :3], poses[:, :3, 3] = rotation_with_z(direction), at
-    return poses
+    return se3.pose(so3.rotation_with_z(direction), at)

@@ -1,4 +1,4 @@
-"""The instruments and levers of the cockpit: a viser panel that sends commands to a flight and shows its numbers."""
+"""Instruments and levers of the cockpit: a viser panel that sends commands to a flight and displays its numbers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ DIRECTIONS = {"+x": (1, 0, 0), "-x": (-1, 0, 0), "+y": (0, 1, 0), "-y": (0, -1, 
 SIDEWAYS, VERTICAL = ("+x", "-x", "+y", "-y"), ("up", "down")
 TURNS = {"roll": (1, 0, 0), "pitch": (0, 1, 0), "yaw": (0, 0, 1)}
 TURN = 3.0
-"""A twist changes the angular velocity by this many rad/s where a push changes the velocity by 1 m/s."""
+"""Change of the angular velocity by a twist in rad/s, per 1 m/s of a push."""
 PAUSE, GO_ON = "Pause", "Go on"
 WINDS = ("off", "steady", "gusty")
 
 
 class Levers:
-    """All levers, and the numbers beside them."""
+    """All levers and numbers."""
 
     def __init__(self, gui: Any, flight: LiveFlight) -> None:
         self._gui, self._flight = gui, flight
@@ -72,7 +72,7 @@ class Levers:
             group.on_click(lambda _, g=group: self._flight.push(*self.impulses(g.value)))
 
     def impulses(self, label: str) -> tuple[np.ndarray, np.ndarray]:
-        """Impulse (3,) N s and rotational impulse (3,) N m s of a button: as strong as the mass and the inertia of the hull ask."""
+        """Impulse (3,) N s and rotational impulse (3,) N m s of a button: scaled by the mass and the inertia of the hull."""
         vehicle, strength = self._flight.snapshot.vehicle, float(self._strength.value)
         if label in DIRECTIONS:
             return vehicle.mass * strength * np.array(DIRECTIONS[label]), np.zeros(3)
@@ -89,7 +89,7 @@ class Levers:
             lever.on_update(lambda _: self._flight.wind(self.chosen_wind()))
 
     def chosen_wind(self) -> Wind | None:
-        """The wind the levers describe."""
+        """The wind set by the levers."""
         angle, size = np.deg2rad(self._wind_from.value), float(self._wind_speed.value)
         velocity = size * np.array([np.cos(angle), np.sin(angle), 0.0])
         if self._wind.value == "gusty":
@@ -100,7 +100,7 @@ class Levers:
         self._flight.set_point(self._flight.snapshot.set_point, np.deg2rad(self._heading.value))
 
     def dragged(self, position: np.ndarray) -> None:
-        """The set point was dragged."""
+        """Move the set point."""
         self._flight.set_point(position)
 
     def _reset(self) -> None:
@@ -109,7 +109,7 @@ class Levers:
             slider.value = self._flight.recipe.defaults[name]
 
     def _make_gains(self) -> None:
-        """Sliders for the gains of the present vehicle."""
+        """Replace the sliders by those of the present vehicle."""
         for slider in self._sliders.values():
             slider.remove()
         self._sliders = {}
@@ -125,7 +125,7 @@ class Levers:
     # --- numbers ----------------------------------------------------------------------------------------------------------------
 
     def show(self, snapshot: Snapshot) -> None:
-        """Show the numbers, and the levers that suit the vehicle."""
+        """Update the numbers, and the levers if the vehicle has changed."""
         if snapshot.vehicle is not self._vehicle:
             self._vehicle = snapshot.vehicle
             self._make_gains()
@@ -160,7 +160,7 @@ def numbers_html(s: Snapshot) -> str:
 
 
 def _bars(s: Snapshot) -> str:
-    """One bar per input, from its lower to its upper limit; full ones change colour and say so."""
+    """One bar per input, from its lower to its upper limit; full ones are coloured and labelled."""
     nu = len(s.u)
     limits = s.vehicle.limits
     if limits is None:

@@ -1,4 +1,4 @@
-"""The 3-D side of the cockpit: vehicle, ghost, trail, thrusts and set point in a viser scene."""
+"""3-D view of the cockpit: vehicle, ghost, trail, thrusts and set point in a viser scene."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from heavytop.copters.live.flight import Snapshot
 from heavytop.copters.vehicle import GRAVITY, Vehicle
+from heavytop.geometry import so3
 from heavytop.geometry.quaternion import quaternion_from_rotation
-from heavytop.geometry.so3 import rotation_with_z
-from heavytop.show.airframes import airframe, rotor, slung_load
-from heavytop.show.meshes import Surface, merge
+from heavytop.show.airframes import airframe, slung_load
+from heavytop.show.meshes import Surface, merge, propeller
 from heavytop.show.palette import look
 
 SPIN = 22.0
@@ -29,7 +29,8 @@ class View:
 
     Parameters
     ----------
-    scene : of a viser server. dragged : called with the position (3,) to which the set point is dragged.
+    scene : of a viser server.
+    dragged : called with the position (3,) to which the set point is dragged.
     """
 
     def __init__(self, scene: Any, dragged: Callable[[np.ndarray], None]) -> None:
@@ -57,7 +58,7 @@ class View:
             dragged(np.array(event.target.position, dtype=float))
 
     def draw(self, snapshot: Snapshot) -> None:
-        """Move everything to where it is."""
+        """Move everything to its present pose."""
         if snapshot.vehicle is not self._vehicle:
             self._build(snapshot.vehicle)
         for name, pose in snapshot.poses.items():
@@ -71,18 +72,19 @@ class View:
 
     def _build(self, vehicle: Vehicle) -> None:
         for handle in self._frames.values():
-            if handle.name.count("/") == 1:  # what it carries goes with it
+            if handle.name.count("/") == 1:  # its children are removed with it
                 handle.remove()
         self._frames, self._vehicle = {}, vehicle
         self._trail.clear()
         rotors, load = vehicle.airframe.rotors, vehicle.airframe.load
         self._angles, reach = np.zeros(len(rotors)), vehicle.airframe.reach
         hull = airframe(vehicle.airframe.positions, rotors[0].radius, vehicle.airframe.front)
-        discs = [mesh.moved(at=r.at) for r in rotors for mesh in rotor(r.radius, r.spin < 0)]
+        blades = [propeller(r.radius, clockwise=r.spin < 0) for r in rotors]
+        discs = [mesh.moved(at=r.at) for mesh, r in zip(blades, rotors, strict=True)]
         self._add("hull", "/hull", hull)
         self._add("ghost hull", "/ghost hull", [m.painted("ghost") for m in (*hull, *discs)])
         for k, r in enumerate(rotors):
-            self._add(f"rotor {k}", f"/hull/rotor {k}", rotor(r.radius, r.spin < 0))
+            self._add(f"rotor {k}", f"/hull/rotor {k}", blades[k : k + 1])
             self._frames[f"rotor {k}"].position = r.at
         if load is not None:
             crate = slung_load(load.cable, load.size)
@@ -100,7 +102,7 @@ class View:
         self._line.thickness = 0.05 * reach
 
     def _add(self, name: str, path: str, meshes: Sequence[Surface]) -> None:
-        """A frame with one mesh per colour."""
+        """Add a frame with one mesh per colour."""
         self._frames[name] = self._scene.add_frame(path, show_axes=False)
         for role, mesh in merge(meshes).items():
             opacity = look(role)[2]
@@ -125,8 +127,7 @@ class View:
             size = float(np.linalg.norm(force))
             axis = force / size if r.tilt is not None and size > 1e-6 else r.axis
             self._angles[k] += r.spin * SPIN * np.sqrt(min(size / share, 4.0)) * min(max(elapsed, 0.0), 0.1)
-            c, s = np.cos(self._angles[k]), np.sin(self._angles[k])
-            turn = rotation_with_z(axis) @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+            turn = so3.rotation_with_z(axis) @ so3.rotation_about("z", self._angles[k])
             self._frames[f"rotor {k}"].wxyz = quaternion_from_rotation(turn)
             lines[k] = r.at, r.at + length * force
         # an arrow without length has no direction
@@ -140,7 +141,7 @@ class View:
             return
         self._noted = snapshot.time
         place = snapshot.position.astype(np.float32)
-        if self._trail and np.linalg.norm(place - self._trail[-1]) > 2.0:  # a reset is no path
+        if self._trail and np.linalg.norm(place - self._trail[-1]) > 2.0:  # a reset is not part of the path
             self._trail.clear()
         self._trail.append(place)
         if len(self._trail) > 1:

@@ -1,7 +1,7 @@
-"""Triangle meshes of simple solids, made from formulas: what bodies in a scene look like.
+"""Triangle meshes of simple solids from formulas: the look of bodies in a scene.
 
-Every mesh is closed or thin, has outward normals at its vertices (edges stay sharp because faces do not share vertices across
-them) and lives in the frame of its body. Lengths are metres; the axis of a solid of revolution is z.
+Every mesh is closed or thin, has outward normals at its vertices (edges are sharp because faces do not share vertices across
+them) and is in the frame of its body. Lengths are in m; the axis of a solid of revolution is z.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike
 
 from heavytop._arrays import Floats
 from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
-from heavytop.geometry.so3 import rotation_with_z
+from heavytop.geometry import se3, so3
 from heavytop.show.palette import ROLES, is_role
 
 
 def frozen_array(value: object, what: str, shape: tuple[int | str, ...], dtype: type = float) -> np.ndarray:
-    """A read-only copy of ``value`` after a check of its shape and of every number being finite."""
+    """A read-only copy of ``value``; raises a ShapeError for another shape or numbers that are not finite."""
     array = np.array(value, dtype=dtype)
     sizes = zip(shape, array.shape, strict=False)
     if array.ndim != len(shape) or any(isinstance(n, int) and n != m for n, m in sizes):
@@ -36,14 +36,10 @@ class Surface:
 
     Parameters
     ----------
-    vertices : array (n, 3)
-        Positions in metres.
-    normals : array (n, 3)
-        Outward unit normals at the vertices.
-    faces : integer array (m, 3)
-        Vertices of each triangle, counter-clockwise seen from outside.
-    role : str
-        One of :func:`heavytop.show.palette.role_names`, or a colour "#rrggbb"; decides the colour on light and dark ground.
+    vertices : (n, 3) positions in m.
+    normals : (n, 3) outward unit normals at the vertices.
+    faces : (m, 3) vertices of each triangle, counter-clockwise seen from outside.
+    role : a key of :data:`heavytop.show.palette.ROLES`, or a colour "#rrggbb".
 
     >>> box((2, 1, 1)).moved(at=(1, 0, 0)).vertices[:, 0].min()
     np.float64(0.0)
@@ -61,7 +57,7 @@ class Surface:
         if not is_role(self.role):
             raise unknown_name("role", self.role, ROLES)
         if self.faces.size and not 0 <= self.faces.min() <= self.faces.max() < len(self.vertices):
-            raise ModelError(f"faces of a mesh name vertices 0 to {len(self.vertices) - 1}, got {self.faces.max()}.")
+            raise ModelError(f"faces of a mesh must be vertices 0 to {len(self.vertices) - 1}, got {self.faces.max()}.")
 
     def moved(self, pose: object = None, at: object = None) -> Surface:
         """The mesh at a pose (4, 4), or at a position (3,) without turning."""
@@ -199,10 +195,7 @@ def tube(start: ArrayLike, end: ArrayLike, radius: float, role: str = "arm", sid
     length = float(np.linalg.norm(b - a))
     if length <= 0.0:
         raise ModelError(f"a tube must join two different points, got {tuple(a.tolist())} twice.")
-    pose = np.eye(4)
-    pose[:3, :3] = rotation_with_z((b - a) / length)
-    pose[:3, 3] = (a + b) / 2
-    return cylinder(radius, length, role, sides).moved(pose)
+    return cylinder(radius, length, role, sides).moved(se3.pose(so3.rotation_with_z((b - a) / length), (a + b) / 2))
 
 
 def hull(size: ArrayLike, role: str = "body", roundness: float = 0.35, sides: int = 24) -> Surface:
@@ -259,13 +252,8 @@ def propeller(radius: float, blades: int = 2, clockwise: bool = False, role: str
         18,
         role,
     )
-    parts = [hub]
-    for k in range(blades):
-        pose = np.eye(4)
-        c, s = np.cos(2 * np.pi * k / blades), np.sin(2 * np.pi * k / blades)
-        pose[:2, :2] = [[c, -s], [s, c]]
-        parts.append(blade.moved(pose))
-    return merge(parts)[role]
+    turns = (so3.rotation_about("z", 2 * np.pi * k / blades) for k in range(blades))
+    return merge([hub, *(blade.moved(se3.pose(turn, np.zeros(3))) for turn in turns)])[role]
 
 
 def sweep(points: Floats, radius: float, sides: int = 6, dash: float | None = None, role: str = "path") -> Surface:
@@ -273,12 +261,9 @@ def sweep(points: Floats, radius: float, sides: int = 6, dash: float | None = No
 
     Parameters
     ----------
-    points : array (n, 3)
-        The curve.
-    radius : float
-        Radius of the tube.
-    dash : float, optional
-        Length of dashes and of the gaps between them; solid if left out.
+    points : (n, 3) of the curve.
+    radius : of the tube.
+    dash : length of dashes and gaps; None: solid.
     """
     curve = frozen_array(points, "points of a curve", ("n", 3))
     n = len(curve)
@@ -289,11 +274,11 @@ def sweep(points: Floats, radius: float, sides: int = 6, dash: float | None = No
     tangent = np.where(length > 1e-12, tangent / np.maximum(length, 1e-12), [0.0, 0.0, 1.0])
     # parallel transport of the first normal keeps the tube free of twist
     side = np.empty_like(curve)
-    side[0] = rotation_with_z(tangent[0])[:, 0]
+    side[0] = so3.rotation_with_z(tangent[0])[:, 0]
     for k in range(1, n):
         projected = side[k - 1] - tangent[k] * (side[k - 1] @ tangent[k])
         norm = np.linalg.norm(projected)
-        side[k] = projected / norm if norm > 1e-6 else rotation_with_z(tangent[k])[:, 0]
+        side[k] = projected / norm if norm > 1e-6 else so3.rotation_with_z(tangent[k])[:, 0]
     other = np.cross(tangent, side)
     angle = np.linspace(0.0, 2 * np.pi, sides + 1)
     normals = np.cos(angle)[:, None] * side[:, None, :] + np.sin(angle)[:, None] * other[:, None, :]

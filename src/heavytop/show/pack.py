@@ -1,7 +1,7 @@
-"""A report as one JSON document and one block of 32-bit floats, as the scripts of the page read them.
+"""A report as one JSON document and one block of 32-bit floats, for the scripts of the page.
 
-The document is small and says where each array starts in the block. Positions, quaternions and curves do not need more than the
-seven digits of a 32-bit float on a screen, and a report of a minute with twenty bodies then takes about a megabyte.
+The document holds the start of each array in the block. The seven digits of 32-bit floats suffice on a screen, and a report of a minute with
+twenty bodies takes about a megabyte.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FRAME_RATE = 60.0
 FRAME_BYTES = 1_600_000
 CURVE_SAMPLES = 1600
 LARGEST = float(np.finfo(np.float32).max)
-"""What diverges beyond it is drawn there."""
+"""Larger values are drawn there."""
 
 
 class PackedBlock:
@@ -30,7 +30,7 @@ class PackedBlock:
         self._size = 0
 
     def add(self, values: Floats) -> dict[str, int]:
-        """Append an array; return where it starts and how many floats it has."""
+        """Append an array; return its start and size."""
         flat = np.clip(values, -LARGEST, LARGEST).astype("<f4").reshape(-1)
         place = {"start": self._size, "size": flat.size}
         self._parts.append(flat)
@@ -43,7 +43,7 @@ class PackedBlock:
 
 
 def frames_of(scene: Scene, rate: float = FRAME_RATE) -> Floats:
-    """Times of the pictures: at the rate of a display, fewer if the poses would take too much room."""
+    """Times of the frames: at the rate of a display, fewer if the poses would be too large."""
     floats = sum(1 if isinstance(b.motion, Spin) else 7 for b in (*scene.bodies.values(), *scene.ghosts.values()))
     floats += 6 * len(scene.arrows)
     return frame_times(scene.times, rate, FRAME_BYTES // (4 * floats))
@@ -73,7 +73,7 @@ def pack_report(report: Report) -> tuple[dict[str, Any], bytes]:
 
 
 def _roles(scene: Scene) -> dict[str, Any]:
-    """Colours of all roles, and of the colours that meshes bring along."""
+    """Colours of all roles and meshes."""
     own = {mesh.role for body in scene.bodies.values() for mesh in body.meshes}
     looks = {role: palette.look(role) for role in (*palette.ROLES, *sorted(own - palette.ROLES.keys()))}
     return {role: {"light": a, "dark": b, "opacity": c} for role, (a, b, c) in looks.items()}

@@ -33,14 +33,12 @@ def write_page(report: Report, path: str | Path) -> Path:
 
     Parameters
     ----------
-    report : Report
-    path : path
-        Where to write, ending with .html or .htm; the folder must exist.
+    report : contents of the page.
+    path : file to write, ending with .html or .htm; the folder must exist.
 
     Returns
     -------
-    Path
-        The file written.
+    Path : the written file.
 
     Examples
     --------
@@ -96,9 +94,8 @@ def _base64(data: bytes) -> str:
 
 def _json_in_html(document: object) -> str:
     """JSON in which no text can end the script element."""
-    return (
-        json.dumps(document, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
-    )
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028")
 
 
 class InlinePage:
@@ -119,8 +116,8 @@ class InlinePage:
         return f'InlinePage({self.title!r}: shown in a notebook; .save("run.html") writes it)'
 
     def _repr_html_(self) -> str:
-        source = escape(self.html, quote=True)
-        return f'<iframe srcdoc="{source}" style="width:100%;height:{HEIGHT}px;border:0" title="{escape(self.title)}"></iframe>'
+        style = f"width:100%;height:{HEIGHT}px;border:0"
+        return f'<iframe srcdoc="{escape(self.html)}" style="{style}" title="{escape(self.title)}"></iframe>'
 
     def save(self, path: str | Path) -> Path:
         """Write the page as a file."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop.geometry.so3 import rotation_with_z
+from heavytop.geometry import se3, so3
 from heavytop.plan.constraints import Gate, KeepOut, KeepOutBox
 from heavytop.show.meshes import box, ring, sphere
 from heavytop.show.plots import COLORS, figure_grid, finish_axis, signal_panels, written
@@ -77,10 +77,7 @@ def _places(plan: Plan, count: int) -> dict[str, Body]:
             mesh, at, kind = box(2.0 * constraint.half_sides, "load"), constraint.center, "obstacle"
         else:
             continue
-        pose = np.eye(4)
-        pose[:3, 3] = at
-        if kind == "gate":
-            pose[:3, :3] = _across(plan, pose[:3, 3])
+        pose = se3.pose(_across(plan, at) if kind == "gate" else np.eye(3), at)
         found[f"{kind} {k + 1}"] = Body([mesh], np.broadcast_to(pose, (count, 4, 4)))
     return found
 
@@ -91,7 +88,7 @@ def _across(plan: Plan, at: np.ndarray) -> np.ndarray:
     k = int(np.clip(np.argmin(np.linalg.norm(way - at, axis=1)), 1, len(way) - 2))
     z = way[k + 1] - way[k - 1]
     z = z / max(float(np.linalg.norm(z)), 1e-9) if np.any(z) else np.array([0.0, 0.0, 1.0])
-    return rotation_with_z(z, np.cross([0.0, 1.0, 0.0] if abs(z[1]) < 0.9 else [1.0, 0.0, 0.0], z))
+    return so3.rotation_with_z(z, np.cross([0.0, 1.0, 0.0] if abs(z[1]) < 0.9 else [1.0, 0.0, 0.0], z))
 
 
 def plot_plan(plan: Plan, path: str | Path | None = None) -> Figure:

@@ -1,4 +1,4 @@
-"""A model at one configuration, with a slider for every joint of one axis: the page computes the poses itself."""
+"""Page of a model at one configuration, with a slider for every joint of one axis; the page computes the poses."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def write_pose_page(model: Model, path: str | Path, q: Any = None, limits: Mappi
 
 
 def pose_report(model: Model, q: Any = None, limits: Mapping[str, Any] | None = None) -> Report:
-    """What the page of a model at ``q`` holds.
+    """The contents of the page of a model at ``q``.
 
-    Models with loops are shown without sliders, as single joints of theirs cannot be moved alone; those that only roll or skate have them.
+    Models with loops are shown without sliders, because their joints do not move independently; those that only roll or skate have them.
     """
     if q is not None:
         start = np.asarray(q, dtype=float)
@@ -45,7 +45,7 @@ def pose_report(model: Model, q: Any = None, limits: Mapping[str, Any] | None = 
     title = model.name[:1].upper() + model.name[1:]
     notes = linkage.notes()
     if linkage.is_timed:
-        notes.append("What the time moves is shown where it is at t = 0.")
+        notes.append("The system is shown at t = 0.")
     if closed:
         notes.append("A system with loops is shown at one configuration, without sliders.")
     return Report(
@@ -59,14 +59,14 @@ def pose_report(model: Model, q: Any = None, limits: Mapping[str, Any] | None = 
 
 
 class _Sliders:
-    """What the page needs to move the bodies: the tree, the joints, the bodies on its frames."""
+    """Data to move the bodies of the page: the tree, the joints, the bodies on its frames."""
 
     def __init__(self, model: Model, linkage: Linkage, q: np.ndarray, limits: Mapping[str, Any]) -> None:
         self.model, self.linkage, self.q, self.limits = model, linkage, q, limits
         self.sliders: dict[str, dict[str, Any]] = {}
 
     def data(self, bodies: Mapping[str, Any], movable: bool = True) -> dict[str, Any]:
-        """The document's part; without joints where nothing can be moved alone, or too much."""
+        """The part of the document; without joints if they are not movable or too many."""
         steps = self.model.description.graph.spanning_tree()
         for step in steps:
             if movable and step.edge.joint.coordinates.nq == 1 and _axis(step.edge.joint) is not None:
@@ -113,7 +113,7 @@ class _Sliders:
 
 
 def _axis(joint: Joint) -> Array | None:
-    """The axis about or along which a joint moves."""
+    """The axis of rotation or translation of a joint."""
     return joint.turns_about if joint.slides_along is None else joint.slides_along
 
 

@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     from heavytop.system import Model
 
 MOST_POSES = 6000
-"""Records of which poses are computed; longer runs are thinned evenly."""
+"""Records with poses; longer runs are thinned evenly."""
 MOST_CURVES = 8
-"""Curves in one panel: as many as there are colours."""
+"""Curves in one panel: the number of colours."""
 MOST_MARKERS = 12
 MOST_ROWS = 24
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Curve = tuple[str, str, Floats, Floats | None]
-"""Name, unit and values (n,) of the trajectory that is shown, and those of all (n, *batch)."""
+"""Name, unit and values (n,) of the displayed trajectory, and those of all (n, *batch)."""
 OF_EACH = {"Coordinates": "coordinate", "Velocities": "velocity", "Inputs": "input"}
 UNITS = {"m": "Positions", "rad": "Angles", "m/s": "Velocities", "rad/s": "Angular velocities"}
 
 
 def report_of(run: Run, index: int | Sequence[int] = 0, model: Model | None = None) -> Report:
-    """What a run looks like: the report that :func:`heavytop.show.write_page` writes.
+    """The report of a run for :func:`heavytop.show.write_page`.
 
     Bodies are drawn as the homogeneous solids that have their inertia, joints as pins and tubes between them.
 
     Parameters
     ----------
     run : a run of a model, with any number of trajectories.
-    index : which trajectory of a batch: its number, or one number per batch axis.
-    model : the model, for a run that was read from a file.
+    index : trajectory of a batch: its number, or one number per batch axis.
+    model : the model, for a run read from a file.
 
     Examples
     --------
@@ -68,10 +68,10 @@ def report_of(run: Run, index: int | Sequence[int] = 0, model: Model | None = No
 
 def _model_of(run: Run, given: Model | None) -> Model:
     subject: Any = run.model if given is None else given
-    model = getattr(subject, "model", subject)  # a vehicle, or dynamics made of a model
+    model = getattr(subject, "model", subject)  # a vehicle, or dynamics of a model
     if model is None:
         raise SimulationError(
-            f"run {run.name!r} has no model, so there are no bodies to show: runs read from a file keep only numbers. Use "
+            f"run {run.name!r} has no model, so there are no bodies to show: runs read from a file hold only numbers. Use "
             "show.write_page(show.report_of(run, model=model), path), or run.plot(path) for figures."
         )
     if not (hasattr(model, "pose") and hasattr(model, "description")):
@@ -102,7 +102,7 @@ def _index(run: Run, index: int | Sequence[int]) -> tuple[int, ...]:
 
 
 class _Trajectory:
-    """One trajectory of a run, cut at its end."""
+    """One trajectory of a run, up to its end."""
 
     def __init__(self, run: Run, model: Model, index: tuple[int, ...]) -> None:
         self.run, self.model, self.index = run, model, index
@@ -121,7 +121,7 @@ class _Trajectory:
         self.linkage = Linkage(model, self.t[thin], self.q[thin], self.u[thin], self.parameters)
 
     def pick(self, values: Floats) -> Floats:
-        """The part (n,) of an array (n, *batch) that belongs to this trajectory."""
+        """This trajectory (n,) of an array (n, *batch)."""
         return values[(slice(self.count), *self.index)]
 
     def subtitle(self) -> str:
@@ -201,7 +201,7 @@ class _Trajectory:
             yield Panel("Rotation from the start", "°", curves, times=self.linkage.times)
 
     def _grouped(self, curves: list[Curve], kind: str, by_unit: bool = True) -> Iterator[Panel]:
-        """One panel per unit, with as many curves as can be told apart; in a batch each with the range of all trajectories."""
+        """One panel per unit, with at most as many curves as colours; in a batch each with the range of all trajectories."""
         groups: dict[str, list[Curve]] = {}
         for curve in curves:
             groups.setdefault(curve[1], []).append(curve)
@@ -220,7 +220,7 @@ class _Trajectory:
             )
 
     def _band(self, values: Floats, every: Floats) -> tuple[Floats, Floats]:
-        """Least and greatest value of all trajectories at each time; where one ended, of the others."""
+        """Least and greatest value of all present trajectories at each time."""
         flat = every[: self.count].reshape(self.count, -1)
         finite = np.isfinite(flat)
         low = np.min(np.where(finite, flat, np.inf), axis=1)
@@ -302,13 +302,13 @@ def _split_name(name: str, labels: Sequence[str]) -> tuple[str, str]:
 
 
 def _small(value: float) -> str:
-    """A small number in two digits."""
+    """A small number with two digits."""
     digits, _, power = f"{value:.1e}".partition("e")
     return f"{digits}e{int(power)}".replace("-", "\u2212") if value else "0"
 
 
 def _unbroken(text: str) -> str:
-    """Text that stays on one line."""
+    """Text that is not broken into lines."""
     return text.replace("^2", "²").replace(" ", "\u00a0")
 
 

@@ -1,4 +1,4 @@
-"""Fewer samples for the screen: frames at the rate of a display, curves that keep their extremes."""
+"""Resampling for the screen: frames at the rate of a display, curves that keep their extremes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def frame_times(times: Floats, rate: float, most: int) -> Floats:
     """
     duration = float(times[-1] - times[0])
     densest = 1.0 / float(np.min(np.diff(times)))
-    # the small slack keeps rounding in the times from adding a frame
+    # the tolerance prevents an additional frame by rounding
     count = int(np.ceil(duration * min(rate, densest) - 1e-6)) + 1
     return np.linspace(times[0], times[-1], int(np.clip(count, 2, max(most, 2))))
 
@@ -56,10 +56,10 @@ def _bracket(times: Floats, at: Floats) -> tuple[np.ndarray, Floats]:
 
 
 def thin_curves(times: Floats, curves: Floats, most: int) -> tuple[Floats, Floats]:
-    """Fewer samples of curves (n, T) that keep the least and the greatest value of every stretch of time.
+    """Fewer samples of curves (n, T) that keep the least and the greatest value of every interval.
 
-    A curve with at most ``most`` samples stays as it is. Otherwise every stretch becomes two samples, its extremes in the order in
-    which they happen, so a saturation or a spike of a single sample stays visible.
+    Curves with at most ``most`` samples are unchanged. Otherwise every interval becomes two samples, its extremes in their order, so that a
+    spike of a single sample remains visible.
 
     >>> spike = np.zeros((1, 10_000)); spike[0, 4321] = 1.0
     >>> t, y = thin_curves(np.arange(10_000.0), spike, most=100)
@@ -69,7 +69,7 @@ def thin_curves(times: Floats, curves: Floats, most: int) -> tuple[Floats, Float
     count = curves.shape[-1]
     if count <= most:
         return times, curves
-    # the first and the last sample stay; each stretch between them has at least two samples, so its two times differ
+    # the first and the last sample stay; each interval between them has at least two samples, so its two times differ
     edges = np.linspace(1, count - 1, most // 2).astype(int)
     kept_times, kept = [times[0]], [curves[:, 0]]
     for start, stop in pairwise(edges):

@@ -1,8 +1,8 @@
-"""What a report shows, as plain data: bodies that move, paths, arrows, curves, tables.
+"""Contents of a report as plain data: moving bodies, paths, arrows, curves, tables.
 
-A :class:`Report` knows nothing of models or control. Whoever has a motion fills it: poses (T, 4, 4) over times (T,), meshes in
-body frames, curves over time. :func:`heavytop.show.page.write_page` turns it into a page, :mod:`heavytop.show.figures` into
-figures. All arrays are copied, checked and read-only; lengths are metres, times seconds, the world's z axis points up.
+A :class:`Report` is independent of models and control: poses (T, 4, 4) over times (T,), meshes in body frames, curves over time.
+:func:`heavytop.show.page.write_page` turns it into a page. All arrays are copied, checked and read-only; lengths are in m, times in s, the
+world's z axis points up.
 """
 
 from __future__ import annotations
@@ -34,17 +34,14 @@ def _check_role(role: str) -> None:
 class Spin:
     """The motion of a part that turns about the z axis of a frame fixed in another body.
 
-    Propellers make several turns between two pictures; given as an angle instead of as poses, the page can show them turning in
-    the right sense at any speed of replay, and as a blurred disc when they are too fast for the eye.
+    Propellers turn several times between two frames of the page; with an angle instead of poses they turn in the right sense at any speed of
+    replay, and become a blurred disc when they are too fast for the eye.
 
     Parameters
     ----------
-    parent : str
-        Name of the body that carries the part.
-    mount : array (4, 4)
-        Pose of the frame of rotation in the frame of the parent.
-    angle : array (T,)
-        Angle about z in radians, not wrapped.
+    parent : name of the body that carries the part.
+    mount : (4, 4) pose of the frame of rotation in the frame of the parent.
+    angle : (T,) angle about z in rad, not wrapped.
 
     Examples
     --------
@@ -63,14 +60,12 @@ class Spin:
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A rigid body: what it looks like and how it moves.
+    """A rigid body: its look and its motion.
 
     Parameters
     ----------
-    meshes : sequence of Surface
-        Its look, in the body frame.
-    motion : array (T, 4, 4) or Spin
-        Pose of the body frame in the world frame at every time, or the angle of a part that turns on another body.
+    meshes : surfaces in the body frame.
+    motion : (T, 4, 4) poses of the body frame in the world, or the :class:`Spin` of a part that turns on another body.
 
     Examples
     --------
@@ -100,7 +95,7 @@ class Body:
 
 @dataclass(frozen=True, eq=False)
 class Trail:
-    """A path (T, 3) in the world. Dashed ones (references) are shown whole, solid ones up to the present time.
+    """A path (T, 3) in the world. Dashed ones (references) are shown completely, solid ones up to the present time.
 
     >>> Trail(np.zeros((5, 3)), dashed=True).role
     'path'
@@ -142,20 +137,13 @@ class Scene(Portable):
 
     Parameters
     ----------
-    times : array (T,)
-        Increasing, in seconds; need not be equidistant.
-    bodies : mapping of name to Body
-        The bodies. A body with a :class:`Spin` must name another one as its parent.
-    ghosts : mapping of name to Body
-        The same bodies where the reference wants them; drawn translucent.
-    trails : mapping of name to Trail
-    arrows : mapping of name to Arrow
-    ground : float, optional
-        Height of the ground with its grid and shadows; None for free space.
-    follow : str, optional
-        Name of the body that the camera follows; the first one if left out.
-    axes : pair of str
-        Names of the two horizontal axes, as the ground shows them.
+    times : (T,) increasing, in s; need not be equidistant.
+    bodies : name -> body. The parent of a body with a :class:`Spin` is another one.
+    ghosts : name -> body at its reference; drawn translucent.
+    trails, arrows : name -> trail or arrow.
+    ground : height of the ground with its grid and shadows; None for free space.
+    follow : name of the body that the camera follows; by default the first one.
+    axes : names of the two horizontal axes.
 
     >>> from heavytop.show.meshes import box
     >>> still = np.tile(np.eye(4), (3, 1, 1))
@@ -220,7 +208,7 @@ def increasing_times(value: object, what: str) -> Floats:
 
 @dataclass(frozen=True)
 class Marker:
-    """A moment worth a line in every plot and a tick on the time slider.
+    """A time marked by a line in every plot and a tick on the time slider.
 
     >>> Marker(1.5, "gust").label
     'gust'
@@ -236,17 +224,12 @@ class Panel(Portable):
 
     Parameters
     ----------
-    title, unit : str
-        Heading, and unit of every curve.
-    series : mapping of name to array (T,)
-    references : mapping of name to array (T,)
-        For curves of the same name: where they should be; drawn dashed.
-    limits : pair of floats, optional
-        Bounds that the curves must keep; drawn as hatched bands.
-    times : array (T,), optional
-        Times of the curves if they are not those of the scene.
-    bands : mapping of name to pair of arrays (T,)
-        For curves of the same name: the range of others beside it, drawn as a band; ``band_label`` says of how many.
+    title, unit : heading, and unit of every curve.
+    series : name -> values (T,).
+    references : name -> reference (T,) of the curve of that name; drawn dashed.
+    limits : bounds of the curves; drawn as hatched bands.
+    times : (T,) of the curves if they differ from those of the scene.
+    bands : name -> least and greatest values (T,) of other trajectories of that curve; ``band_label`` describes them.
 
     Examples
     --------
@@ -286,7 +269,7 @@ class Panel(Portable):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text; the first column is a heading, numbers come already formatted with their units.
+    """Rows of text; the first column is a heading, numbers are formatted with their units.
 
     >>> Table("Flight", [["duration", "6 s"]]).title
     'Flight'
@@ -306,19 +289,13 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Report(Portable):
-    """All that a page or a set of figures shows.
+    """The contents of a page.
 
     Parameters
     ----------
-    title, subtitle : str
-    scene : Scene
-    panels : sequence of Panel
-    highlights : sequence of (label, value)
-        The few numbers that matter, shown large.
-    tables : sequence of Table
-    notes : sequence of str
-        Paragraphs of plain text.
-    markers : sequence of Marker
+    title, subtitle, scene, panels, tables, markers : its parts.
+    highlights : pairs of label and value, shown large.
+    notes : paragraphs of plain text.
 
     Examples
     --------

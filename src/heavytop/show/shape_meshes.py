@@ -1,4 +1,4 @@
-"""Shapes of bodies as triangles to draw: primitives from formulas, files of meshes simplified to what a page can carry."""
+"""Triangles of shapes: primitives from formulas, mesh files simplified to the size of a page."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from heavytop.system.description import shapes
 from heavytop.system.description.shapes import PlacedShape
 
 MOST_FACES = 24_000
-"""Triangles of all mesh files of a page together."""
+"""Triangles of all mesh files of a page."""
 CREASE = np.cos(np.deg2rad(35.0))
-"""Faces that meet at a larger angle have an edge between them."""
+"""Faces at a larger angle have a sharp edge between them."""
 
 
 def role_of(color: tuple[float, float, float, float] | None, role: str) -> str:
@@ -26,7 +26,7 @@ def role_of(color: tuple[float, float, float, float] | None, role: str) -> str:
 
 
 def shape_meshes(placed: Sequence[PlacedShape], role: str = "body") -> tuple[dict[str, list[Surface]], list[str]]:
-    """Body -> its meshes in the body frame, and what could not be drawn."""
+    """Body -> its meshes in the body frame, and problems with drawing them."""
     files = [p for p in placed if isinstance(p.shape, shapes.Mesh)]
     budget = _budgets(files)
     result: dict[str, list[Surface]] = {}
@@ -43,7 +43,7 @@ def shape_meshes(placed: Sequence[PlacedShape], role: str = "body") -> tuple[dic
 
 
 def _budgets(files: Sequence[PlacedShape]) -> dict[int, int]:
-    """Triangles for each mesh: small ones keep all of theirs, the rest share what is left evenly."""
+    """Triangles for each mesh: small ones keep all of theirs, the others share the rest evenly."""
     sizes: dict[int, int] = {}
     for one in files:
         try:
@@ -82,7 +82,7 @@ def _mesh(shape: object, role: str, most: int) -> Surface:
 
 
 def simplified(vertices: Floats, faces: np.ndarray, most: int) -> tuple[Floats, np.ndarray]:
-    """Triangles (at most ``most``) of nearly the same surface: vertices in one cell of a grid become one.
+    """At most ``most`` triangles of nearly the same surface: vertices in one cell of a grid become one.
 
     >>> v, f = simplified(np.random.default_rng(0).random((999, 3)), np.arange(999).reshape(333, 3), 100)
     >>> len(f) <= 100
@@ -109,10 +109,10 @@ def _clustered(vertices: Floats, faces: np.ndarray, cell: float) -> tuple[Floats
     mapped = which[faces]
     kept = (mapped[:, 0] != mapped[:, 1]) & (mapped[:, 1] != mapped[:, 2]) & (mapped[:, 2] != mapped[:, 0])
     mapped = mapped[kept]
-    # a triangle that the move turned over is turned back
+    # triangles turned over by the move are turned back
     over = np.vecdot(_areas(vertices[faces[kept]]), _areas(centers[mapped])) < 0
     mapped[over] = mapped[over][:, ::-1]
-    # each triangle once, whatever vertex it starts with
+    # each triangle once, independent of its first vertex
     start = np.argmin(mapped, axis=1)
     turned = np.take_along_axis(mapped, (start[:, None] + np.arange(3)) % 3, axis=1)
     return centers, turned[_distinct(turned)[0]]
@@ -124,7 +124,7 @@ def _areas(corners: Floats) -> Floats:
 
 
 def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each different row of integers (n, m), none negative, first stands, and which of them each row is."""
+    """First index of each distinct row of non-negative integers (n, m), and the distinct row of each row."""
     keys = np.zeros(len(rows), dtype=np.int64)
     for column in rows.T:  # at most 2^63: cells are 1e5 in each direction, vertices a million
         keys = keys * (int(column.max(initial=0)) + 1) + column

@@ -1,4 +1,4 @@
-"""What a rigid body looks like if only its inertia is known: the homogeneous solid with the same moments.
+"""The look of a rigid body of which only the inertia is known: the homogeneous solid with the same moments.
 
 Three equal principal moments give a ball, two a cylinder, three different ones a box. Along each principal axis the mean square
 extent is s_i = (J_j + J_k - J_i) / (2 m); a ball has s = r^2/5, a cylinder s = r^2/4 across and h^2/12 along its axis, a box
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heavytop.geometry.so3 import rotation_with_z
+from heavytop.geometry import se3, so3
 from heavytop.show.meshes import Floats, Surface, box, cylinder, disc, sphere
 
 EQUAL = 0.04
-"""Mean square extents count as equal if they differ by less than this share of the largest one."""
+"""Mean square extents that differ by less than this share of the largest one are considered equal."""
 THINNEST = 0.035
-"""Least thickness of a solid as a share of its largest dimension: discs and rods without thickness must be seen."""
+"""Least thickness of a solid as a share of its largest dimension, so that ideal discs and rods are visible."""
 SLENDER = 4.0
-"""Ratio of height and radius from which a cylinder is a rod, whose spin about its axis hardly matters."""
+"""Ratio of height and radius above which a cylinder is a rod, without a stripe."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,26 +59,25 @@ def equivalent_solid(
 ) -> list[Surface]:
     """Meshes of the homogeneous solid with the same moments, at the centre of mass in the body frame.
 
-    Bodies of revolution get a stripe so that their spin can be seen, unless they are slender.
+    Bodies of revolution get a stripe that makes their spin visible, unless they are slender.
 
     Parameters
     ----------
-    point : radius with which a point mass is drawn, in m; also decides what is small.
-    along : (3,) direction in which a point mass slides: it is then drawn as a block.
-    widest : largest radius of a disc, in m: one that hid the link to which it belongs would not help.
+    point : radius of a point mass in m.
+    along : (3,) direction in which a point mass slides: it is drawn as a block.
+    widest : largest radius of a disc in m, so that it does not hide its link.
 
     >>> ball = MassProperties(1.0, np.zeros(3), 0.4 * 0.1**2 * np.eye(3))
     >>> round(equivalent_solid(ball, 0.01, "body")[0].radius, 6)
     0.1
     """
     square, axes = body.principal()
-    pose = np.eye(4)
-    pose[:3, 3] = body.center
+    pose = se3.pose(np.eye(3), body.center)
     largest = float(np.max(square))
     if np.sqrt(largest) < 0.2 * point:
         if along is None:
             return [sphere(point, role).moved(pose)]
-        pose[:3, :3] = rotation_with_z(along)
+        pose[:3, :3] = so3.rotation_with_z(along)
         return [box((1.6 * point, 1.6 * point, 2.6 * point), role).moved(pose)]
     alike = [abs(square[i] - square[j]) <= EQUAL * largest for i, j in ((1, 2), (2, 0), (0, 1))]
     if sum(alike) >= 2:

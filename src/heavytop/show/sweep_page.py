@@ -1,4 +1,4 @@
-"""The page of a sweep: maps, shares with confidence intervals, histograms, parallel coordinates, and the points worth a look with their runs."""
+"""The page of a sweep: maps, shares with confidence intervals, histograms, parallel coordinates, and notable points with their runs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from heavytop._format import html_text, safe_name
 from heavytop._version import __version__
 from heavytop.show.page import check_ending
 from heavytop.show.palette import SERIES_LIGHT
+from heavytop.show.plots import new_figure
 from heavytop.sweep.grid import DRAW
 from heavytop.sweep.measure import FAILED, OUTCOMES
 from heavytop.sweep.reductions import SAMPLE, boxes, extremes, pick, places, points, sample, sums, valid, width
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 MOST_MAPS, MOST_LINES, MOST_POINTS, MOST_CELLS, MOST_NAMES = 12, 400, 12, 400, 40
 """Maps of one measure, lines of the parallel coordinates, points in the list, cells along an axis, names along an axis."""
 MOST_ROWS = 10_000
-"""Points whose numbers are inside the page."""
+"""Points whose numbers are embedded in the page."""
 HIDDEN = ("outcome", "end_time", "cause")
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2329; --paper: #fff; --line: #d5dbe0; --soft: #5b6670; }
@@ -42,7 +43,7 @@ code { background: color-mix(in srgb, var(--line) 45%, transparent); padding: .1
 
 
 def write_sweep(result: Result, path: str | Path, runs: int = 0) -> Path:
-    """Write the page of a sweep; the 3-D pages of the first ``runs`` listed points are written beside it and linked."""
+    """Write the page of a sweep; the 3-D pages of the first ``runs`` listed points are written next to it and linked."""
     target = Path(path)
     check_ending(target)
     links = _write_runs(result, target, runs) if runs else {}
@@ -77,7 +78,7 @@ def _title(result: Result) -> str:
 
 
 def _measures(result: Result) -> list[str]:
-    """Names of the measures that are one number a point."""
+    """Names of the measures with one number per point."""
     return [
         str(n)
         for n, a in result.data.data_vars.items()
@@ -86,9 +87,8 @@ def _measures(result: Result) -> list[str]:
 
 
 def _varied(result: Result) -> list[str]:
-    """Dimensions with more than one value, draws last."""
-    names = [d for d in result.dims if result.data.sizes[d] > 1 and d != DRAW]
-    return names
+    """Dimensions with more than one value, except draws."""
+    return [d for d in result.dims if result.data.sizes[d] > 1 and d != DRAW]
 
 
 def _sections(result: Result) -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -107,11 +107,7 @@ def _sections(result: Result) -> Iterator[tuple[str, list[tuple[str, str]]]]:
 
 
 def _figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(width, height)
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
@@ -131,7 +127,7 @@ def _ticks(data: xarray.Dataset, name: str) -> np.ndarray:
 
 
 def _cells(data: xarray.Dataset, dim: str) -> np.ndarray:
-    """Where the cells of a map along a dimension are: its values, or the means of neighbours that share a cell."""
+    """Positions of the cells of a map along a dimension: its values, or the means of neighbours that share a cell."""
     labels = _ticks(data, dim)
     wide = width(len(labels), MOST_CELLS)
     if wide == 1:
@@ -185,7 +181,7 @@ def _maps(result: Result, name: str, varied: list[str]) -> tuple[str, str] | Non
 
 
 def _share(result: Result, name: str, varied: list[str]) -> tuple[str, str]:
-    """Share along every dimension, all others taken together."""
+    """Share along every dimension, over all others."""
     from heavytop.sweep.statistics import share_interval
 
     data = result.data
@@ -233,7 +229,7 @@ def _histograms(result: Result, names: list[str]) -> tuple[str, str]:
 
 
 def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str, str]:
-    """Some points as lines over what varies and what was measured, coloured by the first measure."""
+    """Some points as lines over varied parameters and measures, coloured by the first measure."""
     data = result.data
     flat = points(result, MOST_LINES)
     outcome = pick(result, "outcome", flat)
@@ -289,8 +285,8 @@ def _causes(result: Result) -> str:
     return f"<h2>Why runs ended early</h2><div class='scroll'><table>{rows}</table></div>" if rows else ""
 
 
-def worth_a_look(result: Result) -> dict[tuple[int, ...], str]:
-    """Places of points and why they are worth it: some that failed, then of each measure the largest values, the middle and the least."""
+def notable_points(result: Result) -> dict[tuple[int, ...], str]:
+    """Indices of points and the reason: some that failed, then the largest, median and least values of each measure."""
     found: dict[tuple[int, ...], str] = {}
     for region, (codes,) in boxes(result, "outcome"):
         for place in np.argwhere(codes > 1)[: 4 - len(found)]:
@@ -319,7 +315,7 @@ def worth_a_look(result: Result) -> dict[tuple[int, ...], str]:
 def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
     names = _measures(result)[:4]
     rows, plain = [], all(d.isidentifier() for d in result.dims)
-    for place, why in worth_a_look(result).items():
+    for place, why in notable_points(result).items():
         chosen = ", ".join(
             f"{f'{d}=' if plain else f'{d!r}: '}{_cell_text(_ticks(result.data, d)[i], quote=True)}"
             for d, i in zip(result.dims, place, strict=True)
@@ -335,11 +331,11 @@ def _points(result: Result, links: dict[tuple[int, ...], str]) -> str:
         '<code>.show("run.html")</code> its 3-D page.</p>'
     )
     table = f"<tr><th>why</th>{head}<th>again</th><th></th></tr>{''.join(rows)}"
-    return f"<h2>Points worth a look</h2>{note}<div class='scroll'><table>{table}</table></div>"
+    return f"<h2>Notable points</h2>{note}<div class='scroll'><table>{table}</table></div>"
 
 
 def _numbers(result: Result) -> str:
-    """A link to the numbers as a table, inside the page while they are few."""
+    """A link to the numbers as a table, embedded in the page if they are few."""
     note = "<code>result.to_dataframe()</code> gives the numbers as a table."
     if result.dims and result.points <= MOST_ROWS:
         whole = [n for n in result.data.data_vars if result.data[n].dims == result.dims]
@@ -355,7 +351,7 @@ def _numbers(result: Result) -> str:
 
 
 def _cell(value: np.ndarray, outcome: np.ndarray) -> str:
-    """A measure of a point; an integer that is not there is shown as floats are."""
+    """A measure of a point; missing integers are shown as missing floats."""
     return "nan" if value.dtype.kind in "iu" and not valid(value, outcome) else _cell_text(value[()])
 
 
@@ -375,7 +371,7 @@ def _write_runs(result: Result, target: Path, count: int) -> dict[tuple[int, ...
     with typed_errors(target):
         folder.mkdir(exist_ok=True)
     links: dict[tuple[int, ...], str] = {}
-    for place in worth_a_look(result):
+    for place in notable_points(result):
         if len(links) == count:
             break
         try:
@@ -383,7 +379,7 @@ def _write_runs(result: Result, target: Path, count: int) -> dict[tuple[int, ...
         except Exception:
             if int(result.data["outcome"].isel(dict(zip(result.dims, place, strict=True)))) != FAILED:
                 raise
-            continue  # it has no motion; its cause is on the page
+            continue  # it has no motion; the page has its cause
         file = folder / f"point-{len(links)}.html"
         if not hasattr(run, "show"):
             continue

@@ -1,9 +1,8 @@
-"""The 3-D part of the page: all meshes as a K3D snapshot, and K3D's own viewer as compressed source.
+"""The 3-D part of the page: all meshes as a K3D snapshot, and K3D's viewer as compressed source.
 
-K3D carries three.js, camera controls and a decoder for its snapshots in one script without any request to a network. Its own time
-series are not used: they store a matrix per object and time under a text key, rebuild objects when the time changes, and know
-neither attached parts nor curves that grow. The script of the page instead moves the three.js objects that K3D made
-(``K3DInstance.getWorld().ObjectsById``), found by the names given here.
+K3D contains three.js, camera controls and a decoder for its snapshots in one script that works offline. Its time series are not used: they store
+a matrix per object and time under a text key, rebuild objects when the time changes, and support neither attached parts nor growing curves.
+The script of the page moves the three.js objects of K3D (``K3DInstance.getWorld().ObjectsById``) instead, found by the names given here.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ TRAIL_SIDES = 6
 
 @dataclass(frozen=True)
 class Extent:
-    """Where the motion takes place: sphere around it, size of the followed body, and from where to look."""
+    """Extent of the motion: the sphere around it, the size of the followed body, and the direction of view."""
 
     center: tuple[float, float, float]
     radius: float
@@ -36,7 +35,7 @@ class Extent:
 
 
 def extent_of(scene: Scene) -> Extent:
-    """Sphere around all bodies and trails, and the direction from which the motion spreads widest."""
+    """The sphere around all bodies and trails, and the direction from which the motion appears widest."""
     moving = [
         (b.motion, b.radius) for b in (*scene.bodies.values(), *scene.ghosts.values()) if not isinstance(b.motion, Spin)
     ]
@@ -44,19 +43,19 @@ def extent_of(scene: Scene) -> Extent:
     center = (points.min(axis=0) + points.max(axis=0)) / 2
     size = _size_with_parts(scene) or 1.0
     radius = float(np.max(np.linalg.norm(points - center, axis=-1))) + max(size, *(radius for _, radius in moving))
-    # look across the principal horizontal direction, a quarter of a right angle off, so that depth can be seen
+    # view across the principal horizontal direction, a quarter of a right angle off, so that depth is visible
     variances, directions = np.linalg.eigh(np.cov((points - center)[:, :2].T))
     x, y = directions[:, -1]
     sign = -1.0 if x > 0 or (x == 0 and y > 0) else 1.0
     across = np.arctan2(sign * x, -sign * y)
-    # look down on a motion in a horizontal plane, from the side on one in a vertical plane
+    # view a motion in a horizontal plane from above, one in a vertical plane from the side
     depth, height = np.sqrt(max(float(variances[0]), 0.0)), float(np.std(points[:, 2]))
     elevation = 0.2 + 0.4 * depth / (depth + height + 0.3 * size)
     return Extent(tuple(center.tolist()), radius, size, float(across + np.deg2rad(24)), float(elevation))
 
 
 def _size_with_parts(scene: Scene) -> float:
-    """Radius of the followed body with the parts that turn on it."""
+    """Radius of the followed body with its turning parts."""
     size = scene.bodies[str(scene.follow)].radius
     for body in scene.bodies.values():
         if isinstance(body.motion, Spin) and body.motion.parent == scene.follow:
@@ -65,7 +64,7 @@ def _size_with_parts(scene: Scene) -> float:
 
 
 def scene_meshes(scene: Scene) -> dict[str, Surface]:
-    """Every mesh of the scene, under the name by which the script of the page finds it."""
+    """Every mesh of the scene by its name in the script of the page."""
     extent = extent_of(scene)
     meshes: dict[str, Surface] = {}
     for group, bodies in (("body", scene.bodies), ("ghost", scene.ghosts)):
@@ -84,7 +83,7 @@ def scene_meshes(scene: Scene) -> dict[str, Surface]:
 
 
 def trail_width(extent: Extent) -> float:
-    """Radius of the tubes that show paths."""
+    """Radius of the tubes of paths."""
     return min(0.006 * extent.radius, 0.032 * extent.body)
 
 
@@ -103,7 +102,7 @@ def _body_meshes(group: str, name: str, body: Body) -> dict[str, Surface]:
 
 
 def _trail_mesh(times: Floats, points: Floats, width: float, role: str, dashed: bool) -> Surface:
-    # equidistant in time, so that a part of the time is the same part of the triangles
+    # equidistant in time, so that a share of the time is the same share of the triangles
     at = np.linspace(times[0], times[-1], min(TRAIL_SAMPLES, max(len(times), 2)))
     curve = interpolate(times, points, at)
     if not dashed:
@@ -113,7 +112,7 @@ def _trail_mesh(times: Floats, points: Floats, width: float, role: str, dashed: 
 
 
 def grid_spacing(radius: float) -> float:
-    """A round distance of grid lines, 1, 2 or 5 times a power of ten, about a sixth of the radius.
+    """The distance of grid lines: 1, 2 or 5 times a power of ten, about a sixth of the radius.
 
     >>> [grid_spacing(r) for r in (0.5, 3.0, 10.0, 30.0)]
     [0.1, 0.5, 2.0, 5.0]
@@ -124,7 +123,7 @@ def grid_spacing(radius: float) -> float:
 
 
 def platform_radius(extent: Extent) -> float:
-    """Radius of the ground, a round number of grid cells."""
+    """Radius of the ground, a whole number of grid cells."""
     wanted = max(1.25 * extent.radius, 4.5 * extent.body)
     spacing = grid_spacing(wanted)
     return float(np.ceil(wanted / spacing) * spacing)
@@ -204,7 +203,7 @@ def snapshot(meshes: dict[str, Surface]) -> bytes:
             roughness=0.62,
             name=name,
         )
-    # the page borrows the unlit material of this line for ground, shadows and paths
+    # the page uses the unlit material of this line for ground, shadows and paths
     plot += k3d.line(np.zeros((2, 3), dtype=np.float32), shader="simple", name="plain")
     return plot.get_binary_snapshot(compression_level=9)
 
@@ -218,7 +217,7 @@ def viewer_source() -> bytes:
 
 
 def view_of(scene: Scene) -> dict[str, Any]:
-    """What the script of the page needs to place the camera and to label the grid."""
+    """Data for the camera and the grid of the page."""
     extent = extent_of(scene)
     platform = platform_radius(extent)
     return {
