@@ -17,7 +17,7 @@ from heavytop.copters import quadcopter
 from heavytop.copters.vehicle import add_rotors
 from heavytop.simulate import simulate
 from heavytop.sweep import Study, make_study, normal, run_study, take, uniform
-from heavytop.sweep.models import BATCH
+from heavytop.sweep.model_cases import BATCH
 from heavytop.system import Damping, Free, Inertia, Model, System
 from heavytop_bench.measure import BenchEffort
 from heavytop_bench.peers import Peer

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from heavytop import control, library, plan
+from heavytop.functions import stable_key
 from heavytop.mechanics import (
     action,
     gauss,
@@ -24,7 +25,6 @@ from heavytop.mechanics import (
     spatial_newton_euler,
 )
 from heavytop.simulate import integrators
-from heavytop.sweep.digest import digest
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,4 +95,4 @@ def answer() -> None:
     import pickle
 
     found = pickle.load(sys.stdin.buffer)
-    pickle.dump({name: digest(pickle.loads(content)) for name, content in found.items()}, sys.stdout.buffer)
+    pickle.dump({name: stable_key(pickle.loads(content)) for name, content in found.items()}, sys.stdout.buffer)

@@ -101,27 +101,19 @@ def test_the_seed_is_that_of_the_noise_too() -> None:
 
 
 @pytest.mark.thorough
-def test_seeds_of_flights_run_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_of_flights_run_in_one_batch(batches: list[int]) -> None:
     quad = copters.quadcopter()
-    calls: list[int] = []
-    runner = flight_cases.FlightCases._runner
-
-    def counted(self: Any, plan: Any, values: Any, count: int, every: int) -> Any:
-        calls.append(count)
-        return runner(self, plan, values, count, every)
-
-    monkeypatch.setattr(flight_cases.FlightCases, "_runner", counted)
     for delay in (0.0, 0.01):
         study = ht.sweep.make_study(
             quad, {"seed": range(8)}, maneuver="hover", noise=1.0, delay=delay, until=0.1, chunk=8
         )
         assert study.layout
-        calls.clear()
+        batches.clear()
         result = ht.sweep.run_study(study)
-        assert calls == [8]
+        assert batches == [8]
         alone = [copters.fly(quad, "hover", noise=1.0, delay=delay, seed=s, until=0.1, step=2e-3) for s in (0, 5)]
         errors = [flight.position_error[-1] for flight in alone]
-        assert np.allclose(result.position_error.values[[0, 5]], errors, rtol=0, atol=1e-12)
+        assert np.array_equal(result.position_error.values[[0, 5]], errors)
 
 
 def test_options_of_flights_are_those_of_fly_but_for_what_the_page_says() -> None:
@@ -143,10 +135,10 @@ def test_threads_of_flights_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SweepError, match="threads must be"):
         ht.sweep(quad, {"tilt": [0.0]}, maneuver="hover", until=0.1, threads=-3)
     seen: list[Any] = []
-    from heavytop.simulate import prepared
-
-    problem = prepared.RunProblem
-    monkeypatch.setattr(prepared, "RunProblem", lambda *given: (seen.append(given[-2]), problem(*given))[1])
+    ready = ht.simulate.RunSpec.ready
+    monkeypatch.setattr(
+        ht.simulate.RunSpec, "ready", lambda self, *given: (seen.append(self.threads), ready(self, *given))[1]
+    )
     ht.sweep(quad, {"tilt": [0.0]}, maneuver="hover", until=0.1, threads=2)
     assert set(seen) == {2}
 

@@ -16,7 +16,7 @@ from sweep import public, travellers
 
 from heavytop import compile as compiling
 from heavytop.errors import RecipeError
-from heavytop.sweep.digest import digest
+from heavytop.functions import stable_key
 
 HERE = Path(__file__).parent
 NATIVE = (compiling.Bound, compiling.Kernel, compiling.Packed, compiling.Stepper)
@@ -43,7 +43,7 @@ def test_every_public_class_travels_or_says_why() -> None:
         assert isinstance(error, RecipeError), path
         assert "native code" in str(error)
     arrived = elsewhere(sent)
-    assert [path for path in sent if digest(found[path]) != arrived[path]] == []
+    assert [path for path in sent if stable_key(found[path]) != arrived[path]] == []
 
 
 def _is_base(cls: type, others: object) -> bool:

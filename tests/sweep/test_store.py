@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
-from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +12,6 @@ from sweep import studies
 
 import heavytop as ht
 from heavytop.errors import SweepError
-from heavytop.sweep.digest import digest
 from heavytop.sweep.integrity import DamagedStoreWarning
 from heavytop.sweep.store import DONE, Store
 
@@ -288,50 +283,6 @@ def test_integers_of_failed_and_open_points_do_not_count(stored: bool, tmp_path:
     assert boxes.sums(result, "ok", ["x"])[1].tolist() == [1, 1, 1, 1, 1, int(stored)]  # what failed is not ok
     assert boxes.sums(result, "r", ["x"])[1].tolist() == [1, 0, 1, 1, 0, int(stored)]
     assert float(result.share("n").share) == len(valid) / (len(valid) + 1)
-
-
-@pytest.mark.parametrize(("folder", "own"), [("site-packages", False), ("dist-packages", False), ("studies", True)])
-def test_functions_of_installed_packages_are_not_ones_own(folder: str, own: bool) -> None:
-    from types import FunctionType
-
-    from heavytop.sweep.digest import _own
-
-    code = helper.__code__.replace(co_filename=f"/opt/x/{folder}/y.py")
-    assert _own(FunctionType(code, {})) is own
-
-
-@dataclass(slots=True, frozen=True)
-class Gains:
-    """Settings without a dictionary."""
-
-    stiff: float
-    curve: Any
-
-
-def test_the_content_of_any_object_is_described() -> None:
-    """Slots, arrays with names and what makes new objects when it is asked: all of it counts, and equal things are equal."""
-    import pandas
-    import xarray
-
-    def curve(values: list[float]) -> Any:
-        return xarray.DataArray(values, dims="t", coords={"t": np.arange(len(values))})
-
-    def table(values: list[float]) -> Any:
-        return xarray.Dataset({"a": curve(values), "b": curve([1.0, 2.0]), "c": curve(values)})
-
-    makers = [
-        lambda x: Gains(x, curve([1.0, 2.0])),
-        lambda x: Gains(1.0, curve([1.0, x])),
-        lambda x: table([1.0, x]),
-        lambda x: pandas.DataFrame({"a": [1.0, x]}),
-        lambda x: deque([1.0, x]),
-        lambda x: {"deep": [OrderedDict(a=deque([x]))]},
-    ]
-    for make in makers:
-        assert digest(make(2.0)) == digest(make(2.0))
-        assert digest(make(2.0)) != digest(make(3.0))
-        arrived = pickle.loads(pickle.dumps(make(2.0)))
-        assert digest(arrived) == digest(make(2.0))
 
 
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:

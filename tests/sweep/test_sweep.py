@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,6 @@ from heavytop import control, copters
 from heavytop.errors import SweepError, UnknownNameError
 from heavytop.sweep import distributions
 from heavytop.sweep.grid import cut, make_grid
-from heavytop.sweep.models import ModelCases
 
 
 @pytest.mark.parametrize(
@@ -111,12 +111,7 @@ def test_results_do_not_depend_on_chunks_and_threads() -> None:
         assert ht.sweep.run_study(studies.pendulums(**more)).data.drop_attrs().identical(usual.drop_attrs())
 
 
-def test_starts_parameters_and_functions_of_values_run_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    from heavytop.simulate.prepared import PreparedRun
-
-    calls: list[int] = []
-    run = PreparedRun._run
-    monkeypatch.setattr(PreparedRun, "_run", lambda *a: (calls.append(1), run(*a))[1])
+def test_starts_parameters_and_functions_of_values_run_in_one_batch(batches: list[int]) -> None:
     model = ht.library.load("double-pendulum").derive()
 
     def start(tilt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -126,11 +121,73 @@ def test_starts_parameters_and_functions_of_values_run_in_one_batch(monkeypatch:
         model, {"tilt": np.linspace(0, 1, 50), "g": [1.0, 9.81]}, until=0.1, step=0.01, start=start, chunk=100
     )
     assert study.layout
-    calls.clear()
+    batches.clear()
     result = ht.sweep.run_study(study)
-    assert len(calls) == 1
+    assert batches == [100]
     alone = ht.simulate(model, ([1.0, 2.0], [0.0, 0.0]), until=0.1, step=0.01)
     assert np.allclose(result.q.values[-1, -1], alone.q[-1], atol=1e-13)
+
+
+ONE, TWO = ht.library.load("pendulum").derive(), ht.library.load("double-pendulum").derive()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("model", "start"),
+    [
+        (ONE, lambda angle: ([angle], [0.0])),
+        (ONE, lambda angle: (angle, 0.0)),
+        (ONE, lambda angle: (np.array([angle]), np.zeros(1))),
+        (ONE, lambda angle: (angle[:, None], [0.0])),
+        (TWO, lambda angle: ([angle, 0.5], [0.0, angle])),
+        (TWO, lambda angle: ([angle, 2 * angle], [0.0, 0.0])),
+        (TWO, lambda angle: (np.array([angle, angle**2]), np.zeros(2))),
+        (TWO, lambda angle: (np.stack([angle, angle**2], axis=-1), np.zeros(2))),
+        (TWO, lambda angle: ([angle, 1.0] if angle > 1 else [0.0, angle], [0.0, 0.0])),
+        (TWO, lambda **point: ([point["angle"], 0.0], [0.0, 0.0])),
+    ],
+)
+def test_a_start_may_be_a_function_of_one_point_or_of_arrays(model: ht.Model, start: Any, count: int) -> None:
+    """Also if there are as many points as coordinates, where rows and columns look alike."""
+    angles = np.linspace(0.4, 1.3, count)
+    result = ht.sweep(model, over={"angle": angles}, start=start, until=0.1, step=0.05)
+    for k, angle in enumerate(angles):
+        try:
+            q, v = start(angle=float(angle))
+        except (TypeError, IndexError):
+            q, v = (np.atleast_2d(part)[0] for part in start(angle=np.array([angle])))
+        alone = ht.simulate(model, (np.atleast_1d(q), np.atleast_1d(v)), until=0.1, step=0.05)
+        assert np.array_equal(result.q.values[k], alone.q[-1])
+        assert np.array_equal(result.rerun(angle=angle).q, alone.q)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_inputs_and_parameters_may_be_functions_of_one_point_or_of_arrays(count: int) -> None:
+    furuta = ht.library.load("furuta").derive()
+    torques = np.linspace(0.0, 1e-3, count)
+    options = {"until": 0.1, "step": 0.05}
+    wanted = [ht.simulate(furuta, ([0.0, 0.3], [0.0, 0.0]), **options, inputs=[torque]).q[-1] for torque in torques]
+    start = [0.0, 0.3], [0.0, 0.0]
+    for inputs in (lambda torque: [torque], lambda torque: torque[:, None], lambda torque: [[torque], [torque]]):
+        found = ht.sweep(furuta, {"torque": torques}, start=start, inputs=inputs, **options)
+        assert np.array_equal(found.q.values, wanted)
+        assert np.array_equal(found.rerun(torque=torques[-1]).q[-1], wanted[-1])
+    name = furuta.parameter_names[0]
+    usual = float(furuta.parameter_vector()[0])
+    factors = np.linspace(1.0, 1.2, count)
+    wanted = [ht.simulate(furuta, start, **options, parameters={name: usual * f}).q[-1] for f in factors]
+    for parameters in (lambda f: {name: usual * f}, lambda f: {name: usual * f if f < 9 else 1.0}):
+        found = ht.sweep(furuta, {"f": factors}, start=start, parameters=parameters, **options)
+        assert np.array_equal(found.q.values, wanted)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [lambda angle: [angle], lambda angle: ([angle, 0, 0], [0, 0]), lambda angle: ({}, None), lambda angle: angle],
+)
+def test_a_start_of_a_wrong_shape_is_reported_with_the_shapes(start: Any) -> None:
+    with pytest.raises(SweepError, match=r"start= must return .*\(2,\) and \(2,\)"):
+        ht.sweep(TWO, over={"angle": [0.1, 0.2]}, start=start, until=0.1, step=0.05)
 
 
 def test_integrators_and_structure_become_other_tasks() -> None:
@@ -155,11 +212,8 @@ def test_integrators_and_structure_become_other_tasks() -> None:
     assert result.energy.values[0, 0] != result.energy.values[1, 0]
 
 
-def test_seeds_of_noise_run_in_one_batch() -> None:
+def test_seeds_of_noise_run_in_one_batch(batches: list[int]) -> None:
     """Controllers that differ only in their signals share native code and a batch."""
-    from heavytop.sweep.models import ModelCases
-    from heavytop.sweep.stacked_controllers import Stacked
-
     cart = ht.System(name="cart")
     cart.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
     cart.input("motor", ht.JointForce("cart"))
@@ -169,25 +223,36 @@ def test_seeds_of_noise_run_in_one_batch() -> None:
     def noisy(seed: int) -> control.Noisy:
         return control.Noisy(spring, model, 0.05, 0.02, seed=seed)
 
-    seen = []
-    original = ModelCases._runner
-
-    def spy(self: ModelCases, plan: dict, *rest: object):
-        seen.append(plan["control"])
-        return original(self, plan, *rest)
-
-    ModelCases._runner = spy  # pyright: ignore
-    try:
-        result = ht.sweep(
-            model, over={"seed": range(6), "cart.x": [0.0, 1.0]}, control=noisy, until=0.3, step=0.01, chunk=12
-        )
-    finally:
-        ModelCases._runner = original
-    assert isinstance(seen[-1], Stacked)
+    over = {"seed": range(6), "cart.x": [0.0, 1.0]}
+    result = ht.sweep(model, over=over, control=noisy, until=0.3, step=0.01, chunk=12)
+    assert batches[-1] == 12
     for k in (0, 4):
         alone = ht.simulate(model, ([1.0], [0.0]), until=0.3, step=0.01, control=noisy(k))
-        assert np.allclose(result.q.values[k, 1], alone.q[-1], atol=1e-13)
+        assert np.array_equal(result.q.values[k, 1], alone.q[-1])
     assert len(np.unique(result.q.values[:, 0, 0])) == 6
+
+
+class Spring:
+    """A user-defined law that is not a value: it is traced once for a sweep, not for every batch."""
+
+    traces = 0
+
+    def __init__(self, stiffness: float) -> None:
+        self.stiffness = stiffness
+
+    def traced(self, model: Any) -> Any:
+        type(self).traces += 1
+        return ht.Feedback(lambda q, v: -self.stiffness * q, ("q", "v")).traced(model)
+
+
+def test_user_defined_laws_are_traced_once_for_a_group() -> None:
+    system = ht.System(gravity=(0, 0, 0))
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.input("motor", ht.JointForce("cart"))
+    over = {"cart.x": np.linspace(0, 1, 40_000)}
+    result = ht.sweep(system.derive(), over, control=Spring(4.0), until=0.1, step=0.05, chunk=40_000)
+    assert Spring.traces <= 3  # for the layout, for the chunk, not for each of its ten batches
+    assert result.q.values[-1, 0] < 0.99
 
 
 def test_failures_are_data() -> None:
@@ -395,16 +460,11 @@ def test_flights_vary_the_start() -> None:
     assert flight.position_error[-1] == result.position_error.values[2]
 
 
-def test_flights_that_differ_in_lag_share_their_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    together: list[int] = []
-    batch = ModelCases._batch
-    monkeypatch.setattr(
-        ModelCases, "_batch", lambda self, plans, values: together.append(len(plans)) or batch(self, plans, values)
-    )
+def test_flights_that_differ_in_lag_share_their_code(batches: list[int]) -> None:
     quad, lags = copters.quadcopter(), [0.02, 0.05, 0.1]
     options = {"limits": False, "until": 0.5, "step": 0.01, "chunk": 6}
     result = ht.sweep(quad, over={"lag": lags, "tilt": [1.0, 2.0]}, maneuver="hover", measure=["hull.x"], **options)
-    assert together[-1] == 3  # three lags in one native call
+    assert batches[-1] == 6  # three lags in one native call
     law = quad.law("energy", limits=False).with_reference(quad.model.neutral())
     hover = np.full(4, quad.model.mass * 9.81 / 4)
     for k, lag in enumerate(lags):
@@ -508,7 +568,7 @@ def test_a_dimension_twice_and_a_store_that_is_not_there(tmp_path: Path) -> None
     twice = xarray.DataArray(np.ones((2, 2)), dims=("k", "k"))
     with pytest.raises(SweepError, match="dimension twice"):
         ht.sweep(lambda a: {"y": a}, over={"a": twice})
-    with pytest.raises(SweepError, match="there is no store"):
+    with pytest.raises(SweepError, match=r"none\.zarr.* does not exist"):
         ht.sweep.open_result(tmp_path / "none.zarr")
 
 

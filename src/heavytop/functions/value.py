@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache, partial, wraps
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -217,20 +217,6 @@ def key(*values: Any) -> str | None:
         return None
 
 
-def stable_key(*values: Any) -> str | None:
-    """A key that is the same in every process: user-defined functions and classes count by their code and the variables they name.
-
-    For studies on disk. It does not see what a function reads in other ways (a file, an environment variable).
-
-    >>> stable_key(lambda x: x + 1) == stable_key(lambda x: x + 1), stable_key(lambda x: x + 1) == stable_key(lambda x: x + 2)
-    (True, False)
-    """
-    try:
-        return _Walk(user_code="code").digest(values)
-    except (_UserCode, _Changing):
-        return None
-
-
 def is_local(text: str) -> bool:
     """Whether a key means something in this process only."""
     return text.startswith(LOCAL)
@@ -238,7 +224,7 @@ def is_local(text: str) -> bool:
 
 def _instance_key(parts: Mapping[str, Any], mutable: bool = True) -> str | None:
     """A key of one object only, provided that nothing it holds can change."""
-    walk = _Walk(user_code="skip", mutable=mutable)
+    walk = Walk(skip_user_code=True, mutable=mutable)
     try:
         walk.digest(part for name, part in parts.items() if name not in MECHANISM)
     except _Changing:
@@ -259,20 +245,20 @@ def _call_key(call: Call) -> str | None:
 
 
 def _digest(values: Any) -> str:
-    return _Walk().digest(values)
+    return Walk().digest(values)
 
 
-class _Walk:
+class Walk:
     """Bytes that determine some values, structure included.
 
     Parameters
     ----------
-    user_code : user-defined functions and classes "raise", are passed over ("skip"), or count by their "code".
+    skip_user_code : skip user-defined functions and classes instead of raising.
     mutable : whether lists and dictionaries are allowed, because no one else holds them.
     """
 
-    def __init__(self, user_code: str = "raise", mutable: bool = True) -> None:
-        self.user_code, self.mutable = user_code, mutable
+    def __init__(self, skip_user_code: bool = False, mutable: bool = True) -> None:
+        self.skip_user_code, self.mutable = skip_user_code, mutable
         self.parts: list[bytes] = []
         self.local = False
         self.inside: dict[int, int] = {}
@@ -317,9 +303,6 @@ class _Walk:
 
     def _value(self, value: Value) -> None:
         text = value.key
-        if self.user_code == "code" and (text is None or is_local(text)):
-            self.add((type(value), dict(value._call.bound()) if _is_ours(type(value)) else _attributes(value)))
-            return
         if text is None:
             raise _Changing
         self.local = self.local or is_local(text)
@@ -337,49 +320,25 @@ class _Walk:
         self.put("expression", value.shape, [s.name() for s in symbols], function.serialize())
 
     def _function(self, value: FunctionType) -> None:
-        ours = _is_ours(value)
-        if not (ours or self._takes_code()) or self._seen(value):
+        if not _is_ours(value):
+            self._user_code()
             return
+        if id(value) in self.inside:  # it refers to itself
+            self.put("again", self.inside[id(value)])
+            return
+        self.inside[id(value)] = len(self.inside)
         self.put("function", value.__module__, value.__qualname__)
-        if ours:
-            if getattr(sys.modules[value.__module__], value.__name__, None) is value:
-                return  # found by its name
-            self.put(value.__code__.co_firstlineno)
-        else:
-            self._code(value.__code__)
-            self._globals(value)
+        if getattr(sys.modules[value.__module__], value.__name__, None) is value:
+            return  # found by its name
+        self.put(value.__code__.co_firstlineno)
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
         for part in (value.__defaults__, value.__kwdefaults__, *cells):
             self.add(part)
 
-    def _takes_code(self) -> bool:
-        """Whether user-defined code is described; else it is passed over or raises."""
-        if self.user_code == "raise":
+    def _user_code(self) -> None:
+        """User-defined code cannot be compared."""
+        if not self.skip_user_code:
             raise _UserCode
-        return self.user_code == "code"
-
-    def _seen(self, value: Any) -> bool:
-        """Whether a function or class is being described already: it may refer to itself."""
-        if id(value) in self.inside:
-            self.put("again", self.inside[id(value)])
-            return True
-        self.inside[id(value)] = len(self.inside)
-        return False
-
-    def _code(self, code: CodeType) -> None:
-        self.put("code", code.co_code, code.co_names, code.co_varnames)
-        for constant in code.co_consts:
-            if isinstance(constant, CodeType):
-                self._code(constant)
-            else:
-                self.put(repr(constant))
-
-    def _globals(self, value: FunctionType) -> None:
-        for name in _global_names(value.__code__):
-            if name in value.__globals__:
-                found = value.__globals__[name]
-                self.put(name)
-                self.put(found.__name__) if isinstance(found, ModuleType) else self.add(found)
 
     def _other(self, value: Any, kind: type) -> None:
         if isinstance(value, Mapping):
@@ -387,7 +346,7 @@ class _Walk:
         elif isinstance(value, frozenset | set):
             self._items("tuple" if kind is frozenset else "set", sorted(value, key=repr))
         elif isinstance(value, type):
-            self._class(value)
+            self.put("class", value.__module__, value.__qualname__) if _is_ours(value) else self._user_code()
         elif isinstance(value, Enum):
             self.put("enum", kind.__qualname__, value.name)
         elif isinstance(value, MethodType):
@@ -400,7 +359,7 @@ class _Walk:
             self.put(repr(value))
         elif isinstance(value, tuple):  # named
             self._items("tuple", (kind.__qualname__, *value))
-        elif is_dataclass(value) and (_is_ours(kind) or self._takes_code()):
+        elif is_dataclass(value) and _is_ours(kind):
             self.put("dataclass", kind.__module__, kind.__qualname__)
             for field in fields(value):
                 if field.metadata.get("key", True):
@@ -409,29 +368,8 @@ class _Walk:
             self._expression(value)
         elif callable(described := getattr(value, "key_parts", None)) and _is_ours(kind):
             self.add((kind.__qualname__, described()))
-        elif self.user_code == "code" and hasattr(value, "__dict__") and not isinstance(value, ModuleType):
-            self.add((kind, _attributes(value)))
         else:
             raise _Changing
-
-    def _class(self, value: type) -> None:
-        if _is_ours(value):
-            self.put("class", value.__module__, value.__qualname__)
-        elif self._takes_code() and not self._seen(value):
-            self.put("class", value.__qualname__)
-            self.add(value.__bases__)
-            for name, member in vars(value).items():
-                inner = getattr(member, "__func__", getattr(member, "fget", getattr(member, "func", member)))
-                if isinstance(inner, FunctionType) or not name.startswith("__"):
-                    self.add((name, inner if isinstance(inner, FunctionType) else repr(inner)))
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    """Attributes of an object without those it computes from the others."""
-    kind = type(value)
-    return {
-        n: p for n, p in vars(value).items() if n not in MECHANISM and not hasattr(getattr(kind, n, None), "attrname")
-    }
 
 
 def _wraps_builtin(value: Any) -> bool:
@@ -449,11 +387,11 @@ def _signature(maker: Callable[..., Any]) -> inspect.Signature:
 
 
 @lru_cache(4096)
-def _global_names(code: CodeType) -> tuple[str, ...]:
+def global_names(code: CodeType) -> tuple[str, ...]:
     names = dict.fromkeys(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            names |= dict.fromkeys(_global_names(constant))
+            names |= dict.fromkeys(global_names(constant))
     return tuple(names)
 
 

@@ -21,7 +21,7 @@ from heavytop.sweep.flight_cases import FlightCases
 from heavytop.sweep.grid import make_grid
 from heavytop.sweep.integrity import reopen_damaged
 from heavytop.sweep.measure import as_measures
-from heavytop.sweep.models import ModelCases
+from heavytop.sweep.model_cases import ModelCases
 from heavytop.sweep.result import Result, in_memory, open_result
 from heavytop.sweep.store import DONE, GIVEN_UP, OPEN, Store
 from heavytop.sweep.study import Study, describe, write_into
@@ -151,8 +151,8 @@ def make_study(
                     f"trajectories along {dim!r} are kept at a list of positions from 0 to {grid.sizes[dim] - 1}, got {positions!r}."
                 )
         kept = {dim: tuple(int(i) for i in places) for dim, places in trajectories.items()}
-    cases = _cases(make, options, measure, bool(trajectories), batched, seed)
-    cases.check(tuple(grid.variables))
+    cases = _cases(make, options, measure, bool(trajectories), batched, seed, tuple(grid.variables))
+    cases.check()
     grid = grid.with_units({name: cases.unit(name) for name in grid.variables})
     return Study(cases, grid, describe(make, options, measure, grid, trajectories), chunk, kept)
 
@@ -172,13 +172,19 @@ def is_simulated(make: Any, options: Mapping[str, Any]) -> bool:
     return not _is_flown(make, options) and (isinstance(make, Model | Dynamics) or made)
 
 
-def _cases(make: Any, options: dict[str, Any], measure: Any, trajectories: bool, batched: bool, seed: int) -> Cases:
-    if isinstance(make, Cases):
-        return make
+def _cases(
+    make: Any,
+    options: dict[str, Any],
+    measure: Any,
+    trajectories: bool,
+    batched: bool,
+    seed: int,
+    names: tuple[str, ...],
+) -> Cases:
     if _is_flown(make, options):
-        return FlightCases(make, options, measure, trajectories, seed)
+        return FlightCases(make, options, measure, trajectories, names, seed)
     if is_simulated(make, options):
-        return ModelCases(make, options, as_measures(measure), trajectories)
+        return ModelCases(make, options, as_measures(measure), trajectories, names)
     if not callable(make):
         hint = " Call .derive() first." if hasattr(make, "derive") else ""
         raise SweepError(
@@ -191,7 +197,7 @@ def _cases(make: Any, options: dict[str, Any], measure: Any, trajectories: bool,
     if trajectories:
         raise SweepError("trajectories are kept of models and vehicles only; let the function return what you need.")
     kind = BatchCases if batched else FunctionCases
-    return kind(make, None if measure is None else as_measures(measure))
+    return kind(make, None if measure is None else as_measures(measure), names)
 
 
 def run_study(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import HeavytopError, SweepError, unknown_name
-from heavytop.functions import Portable
+from heavytop.functions import Value, key
 from heavytop.simulate.outcome import Ending
 from heavytop.simulate.run import Run
 from heavytop.sweep.measure import FAILED, Measured, Measures, endings
@@ -141,7 +142,7 @@ def _wide_enough(like: Measured, value: Measured) -> Measured:
     return Measured(known.astype(np.result_type(known, found)), like.unit, like.dims, like.labels)
 
 
-class Cases(Portable):
+class Cases(Value):
     """What is done at the points of a sweep."""
 
     measures: Measures
@@ -174,8 +175,8 @@ class Cases(Portable):
         """The run of the single point whose values are given (1, ...), with all records."""
 
     @abstractmethod
-    def check(self, names: Sequence[str]) -> None:
-        """Raise a SweepError if a variable has no effect."""
+    def check(self) -> None:
+        """Raise an error if a variable of the sweep has no effect."""
 
 
 # --- functions of named values ------------------------------------------------------------------------------------------------------
@@ -276,22 +277,69 @@ def _codes(values: np.ndarray) -> np.ndarray:
             else np.unique(values, return_inverse=True)[1]
         )
     known: dict[Any, int] = {}
-    return np.array([known.setdefault(key_of(value), len(known)) for value in values])
+    return np.array([known.setdefault(key(value) or id(value), len(known)) for value in values])
 
 
-def key_of(value: Any) -> Any:
-    """A key that is equal for values that are: numbers and texts by what they are, arrays by their bytes, anything else by identity.
+def call_rows(
+    option: str,
+    function: Callable[..., Any],
+    values: Values,
+    count: int,
+    unpack: Callable[[Any], Sequence[Any]],
+    shapes: Sequence[tuple[int, ...]] | None,
+    samples: bool = False,
+) -> list[np.ndarray]:
+    """Call a function among the options with arrays of values; point by point if it does not return one row for each point.
 
-    Who keeps such a key keeps the value, too: the identity of an object that is gone is given to another one.
+    Parameters
+    ----------
+    option : its name. count : number of points.
+    unpack : from the result to its parts. shapes : of the parts at one point; None: numbers, any number of them.
+    samples : whether the parts may have one more axis in front.
 
-    >>> key_of(np.arange(2.0)) == key_of(np.array([0.0, 1.0])), key_of(1) == key_of(1.0)
-    (True, False)
+    Returns
+    -------
+    list
+        The parts, of shapes (..., count, *shape), or of their own shape if they are the same at all points.
     """
-    if isinstance(value, int | float | str | bool | np.generic | type(None)):
-        return type(value), repr(value)
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        return value.shape, value.dtype.str, value.tobytes()
-    return type(value), id(value)
+    sizes = {n for shape in shapes or () for n in shape}
+    rows = next(n for n in itertools.count(max(count, 2)) if n not in sizes)  # rows are recognised by their number
+    padded = {name: np.concatenate([v, np.repeat(v[-1:], rows - count, axis=0)]) for name, v in values.items()}
+    try:
+        found = _parts(unpack(call(function, padded)), shapes)
+        if all(lead == () or (lead[-1] == rows and len(lead) <= 1 + samples) for _, lead in found):
+            return [a[(*(slice(None),) * (len(lead) - 1), slice(count))] if lead else a for a, lead in found]
+    except Exception:  # written for the numbers of one point
+        pass
+    made = []
+    for row in range(count):
+        result = call(function, single(values, row))
+        try:
+            made.append(_parts(unpack(result), shapes))
+            right = all(len(lead) <= samples for _, lead in made[-1])
+        except (TypeError, ValueError, AttributeError):
+            right = False
+        if not right:
+            shown = "numbers" if shapes is None else "arrays of shape " + " and ".join(map(str, shapes))
+            raise SweepError(
+                f"{option}= must return {shown} for one point, or one row for each point when it is called with arrays of points; got {result!r} "
+                f"for {single(values, row)}."
+            )
+    return [np.stack([parts[k][0] for parts in made], axis=len(made[0][k][1])) for k in range(len(made[0]))]
+
+
+def _parts(found: Sequence[Any], shapes: Sequence[tuple[int, ...]] | None) -> list[tuple[np.ndarray, tuple[int, ...]]]:
+    """Arrays with their axes in front of the shape at one point."""
+    made = []
+    for part, shape in zip(found, [()] * len(found) if shapes is None else shapes, strict=True):
+        array = np.asarray(part, dtype=float)
+        if array.ndim == 0:  # one number for all entries
+            array = np.full(shape, array)
+        lead = array.shape[: array.ndim - len(shape)]
+        if array.shape != (*lead, *shape):
+            raise ValueError(f"expected the shape {shape}")
+        made.append((array, lead))
+    return made
 
 
 # --- functions of one point ---------------------------------------------------------------------------------------------------------
@@ -303,8 +351,8 @@ FEW = 200
 class FunctionCases(Cases):
     """A function of one point that returns numbers by name, a run, or something with a run."""
 
-    def __init__(self, function: Callable[..., Any], measures: Measures | None) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., Any], measures: Measures | None, names: Sequence[str] = ()) -> None:
+        self.function, self.names = function, tuple(names)
         self.measures = measures or Measures({})
         self.given = measures is not None
 
@@ -316,8 +364,15 @@ class FunctionCases(Cases):
     def target(self) -> int:
         return FEW
 
-    def check(self, names: Sequence[str]) -> None:
-        _check_used(names, self.function, getattr(self.function, "__name__", "the function"))
+    def check(self) -> None:
+        label, arguments = getattr(self.function, "__name__", "the function"), arguments_of(self.function)
+        for name in self.names:
+            if name not in arguments.names and not arguments.any_other:
+                raise unknown_name(
+                    f"argument of {label} (it does not use this variable of the sweep)", name, arguments.names
+                )
+        if lacking := [name for name in arguments.needed if name not in self.names]:
+            raise SweepError(f"{label} takes {lacking[0]!r}, which is not a variable of the sweep: add it to over.")
 
     def evaluate(self, values: Values) -> Output:
         count = len(next(iter(values.values()))) if values else 1
@@ -377,18 +432,6 @@ class BatchCases(FunctionCases):
 
 MANY, LEAST = 100_000, 10_000
 """Points of a chunk that runs in native batches: some seconds of work, beside which a twentieth of a second of writing is little."""
-
-
-def _check_used(names: Sequence[str], function: Callable[..., Any], label: str) -> None:
-    arguments = arguments_of(function)
-    for name in names:
-        if name not in arguments.names and not arguments.any_other:
-            raise unknown_name(
-                f"argument of {label} (it does not use this variable of the sweep)", name, arguments.names
-            )
-    lacking = [name for name in arguments.needed if name not in names]
-    if lacking:
-        raise SweepError(f"{label} takes {lacking[0]!r}, which is not a variable of the sweep: add it to over.")
 
 
 def reason(error: BaseException) -> str:

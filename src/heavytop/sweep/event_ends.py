@@ -69,37 +69,3 @@ def at_events(run: Any) -> EventEnds | None:
         stored={},
     )
     return EventEnds(places, alone if isinstance(run, Run) else run.with_run(alone))
-
-
-def first_of(run: Run) -> Run:
-    """The first trajectory of a batch as a run of its own, cut where it ended; with the same bits, as it ran in the same code."""
-    outcome = run.outcomes.reshape(-1)[0]
-    if outcome.ending in AT_EVENTS:
-        kept = run.t <= outcome.time
-    elif outcome.trajectory:  # it broke: at this time there is no number any more
-        kept = run.t < outcome.time
-    else:
-        kept = np.ones(len(run.t), dtype=bool)
-    ends = at_events(run)
-    at = [] if ends is None else np.flatnonzero(ends.places[0] == 0)
-    last = slice(at[0], at[0] + 1) if len(at) and not np.isin(outcome.time, run.t) else slice(0, 0)
-
-    def cut(values: np.ndarray, more: Any) -> np.ndarray:
-        return values[kept, 0] if ends is None else np.concatenate([values[kept, 0], more[last]])
-
-    moment = run if ends is None else ends.run
-    alone = np.empty((), dtype=object)
-    alone[()] = outcome.alone
-    return replace(
-        run,
-        t=run.t[kept] if ends is None else np.append(run.t[kept], moment.t[last]),
-        q=cut(run.q, moment.q),
-        v=cut(run.v, moment.v),
-        u=cut(run.u, moment.u),
-        work=None if run.work is None else cut(run.work, moment.work),
-        outcome=outcome.alone,
-        outcomes=alone,
-        channels={name: cut(values, moment.channels[name]) for name, values in run.channels.items()},
-        events=tuple(replace(o, trajectory=()) for o in run.events if o.trajectory == (0,)),
-        parameters={name: np.asarray(value)[0] if np.ndim(value) else value for name, value in run.parameters.items()},
-    )

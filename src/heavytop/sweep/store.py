@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import unified_diff
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from heavytop._files import sweep_leftovers, work_folder
 from heavytop.errors import SweepError
 from heavytop.sweep.cases import Output, missing
 from heavytop.sweep.chunk_files import digest, encoded, file_name, put, sync_folder
-from heavytop.sweep.digest import difference
 from heavytop.sweep.grid import DRAW, TIME, Chunks
 from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.study import StoredVariable, Study, shaped
@@ -143,9 +143,11 @@ class Store:
     def check(self, study: Study) -> None:
         """Raise a SweepError that shows the difference if the store was made for another study."""
         if self.lines != study.lines:
+            lines = list(unified_diff(self.lines, study.lines, lineterm="", n=0))[2:]
+            difference = "\n".join(f"{line[0]} {line[1:]}" for line in lines if not line.startswith("@@"))
             raise SweepError(
-                f"{str(self.path)!r} was made for another study (-: the store, +: the given study):\n"
-                f"{difference(self.lines, study.lines)}\nUse another path for the new study, or remove the store."
+                f"{str(self.path)!r} was made for another study (-: the store, +: the given study):\n{difference}\n"
+                "Use another path for the new study, or remove the store."
             )
 
     # --- writing ----------------------------------------------------------------------------------------------------------------

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from heavytop._version import __version__
 from heavytop.errors import SweepError
-from heavytop.functions import Portable
+from heavytop.functions import Portable, stable_key
 from heavytop.sweep.cases import Cases, Output, as_type, reason, same_names
-from heavytop.sweep.digest import line
 from heavytop.sweep.grid import TIME, Chunks, Grid, cut
 from heavytop.sweep.measure import FAILED, Measured
 
@@ -150,21 +150,40 @@ def _entry(value: Measured) -> StoredVariable:
 
 
 def describe(make: Any, options: Mapping[str, Any], measure: Any, grid: Grid, trajectories: Any) -> tuple[str, ...]:
-    """The lines of a study."""
-    lines = [f"heavytop {'.'.join(__version__.split('.')[:2])}", line("make", make)]
-    lines += [line(name, value) for name, value in options.items() if name != "threads"]
-    for name, variable in grid.variables.items():
-        what = (
-            variable.values
-            if variable.distribution is None
-            else (variable.distribution.kind, variable.distribution.settings)
-        )
-        shown = variable.distribution if variable.distribution is not None else variable.values
-        lines.append(f"over {name} {variable.dims} {line('', shown)[3:-15]} {line('', what)[-14:]}")
+    """Lines of text that are equal for equal studies: each part with its look and its key."""
+    lines = [f"heavytop {'.'.join(__version__.split('.')[:2])}", _line("make", make)]
+    lines += [_line(name, value) for name, value in options.items() if name != "threads"]
+    for name, v in grid.variables.items():
+        shown = v.values if v.distribution is None else v.distribution
+        content = v.values if v.distribution is None else (v.distribution.kind, v.distribution.settings)
+        lines.append(f"over {name} {v.dims} {_line('', shown, content)[3:]}")
     lines += [f"{dim}: {size} points" for dim, size in grid.sizes.items()]
     lines += [f"first draw = {grid.first_draw}"] if grid.first_draw else []
-    lines += [f"seed = {grid.seed}", line("measure", measure), line("trajectories", trajectories)]
+    lines += [f"seed = {grid.seed}", _line("measure", measure), _line("trajectories", trajectories)]
     return tuple(lines)
+
+
+_SHOWN = 6
+"""Numbers of an array that a line shows."""
+
+
+def _line(name: str, shown: Any, content: Any = None) -> str:
+    return f"{name} = {_look(shown)} [{stable_key(shown if content is None else content)[:12]}]"
+
+
+def _look(value: Any) -> str:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiubU":
+        flat = value.reshape(-1)
+        shown = [str(x) for x in (flat if len(flat) <= _SHOWN else [*flat[: _SHOWN - 1].tolist(), flat[-1]])]
+        if len(flat) > _SHOWN:
+            shown.insert(-1, "...")
+        return f"{value.shape} {', '.join(shown)}"
+    if isinstance(value, FunctionType | MethodType):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, Mapping | list | tuple | np.ndarray):
+        return f"{type(value).__name__} of {len(value)}"
+    text = repr(value)
+    return text if len(text) < 90 and " at 0x" not in text else type(value).__name__
 
 
 def write_into(

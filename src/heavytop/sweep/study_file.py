@@ -38,7 +38,7 @@ from heavytop.sweep.api import make_study
 from heavytop.sweep.distributions import attitude, choice, normal, uniform
 from heavytop.sweep.flight_cases import SETTINGS
 from heavytop.sweep.measure import _HOW, take
-from heavytop.sweep.models import STRUCTURE
+from heavytop.sweep.model_cases import STRUCTURE
 from heavytop.sweep.study import Study
 
 TOP = ("vehicle", "system", "draws", "seed", "chunk", "options", "over", "measure", "title")
