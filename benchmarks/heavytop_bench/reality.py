@@ -170,7 +170,11 @@ def sensors(cases: Sequence[Case], count: int) -> Sensors:
 class ScaledNoise(Sensed):
     """Sensors with an individual noise factor for each member."""
 
-    factors: np.ndarray = np.ones(1)
+    def __init__(
+        self, controller: Any, model: Any, sensors: Sensors, members: tuple[int, ...], factors: np.ndarray
+    ) -> None:
+        super().__init__(controller, model, sensors, members)
+        self.factors = factors
 
     def own_signal(self, times: np.ndarray) -> np.ndarray:
         """The noise times the factors."""
@@ -190,9 +194,8 @@ def controller(kind: str, cases: Sequence[Case], count: int, **options: Any) -> 
         heart = Failover(OnPart(law, craft.model), craft) if kind == "survivor" else options.pop("law", law)
         found = robust_controller(craft, seen, law=heart, members=members, **options)
     if noisy:
-        inner = found
-        found = ScaledNoise(inner.controller, inner.model, inner.sensors, members)
-        found.factors = np.repeat([float(c.noise) for c in cases], count)
+        factors = np.repeat([float(c.noise) for c in cases], count)
+        found = ScaledNoise(found.controller, found.model, found.sensors, members, factors)
     return found
 
 

@@ -1,9 +1,9 @@
-"""More rotors than independent directions: the law decides on the wrench, an allocation shares it among the rotors.
+"""Allocation of redundant rotors: the law computes the wrench, which is shared among the rotors.
 
 With W (6, n) of rank r the wrench per input, W = U S V^T: the law is made for r virtual inputs w, the amplitudes of the columns of U,
-and the rotors get the least thrusts that make them, u = V S^-1 w. Where a rotor reaches a limit, the others take over what they can:
+and the rotors get the least thrusts for them, u = V S^-1 w. If a rotor reaches a limit, the others compensate as far as possible:
 min (u - u*)^T (C^T H C + sigma Z Z^T) (u - u*) with C = S V^T, H the metric of the virtual inputs (torque priority included) and Z the
-null space of W, in which thrusts can be moved for (almost) nothing.
+null space of W, in which moving thrusts costs (almost) nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def independent(wrenches: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 class RedundantLaw(FeedbackLaw):
-    """A law whose wrench is shared among the rotors of a vehicle. Made by :meth:`.Vehicle.law`."""
+    """A law with its wrench shared among the rotors of a vehicle. Made by :meth:`.Vehicle.law`."""
 
     def __init__(self, vehicle: Vehicle, inner: FeedbackLaw, limits: Limits | None) -> None:
         if not isinstance(inner, Law):
