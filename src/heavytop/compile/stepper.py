@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +14,8 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop.compile.backends.lanes import Lanes
-from heavytop.compile.backends.single_run import SingleRun
-from heavytop.compile.backends.step_loop import HEAD, driver_module
-from heavytop.compile.jit import address, aligned, host
+from heavytop.compile.backends.step_loop import HEAD, driver_module, word_names
+from heavytop.compile.jit import aligned, host
 from heavytop.compile.loader import Code
 from heavytop.compile.native_function import CALL_BUDGET, THREAD_BUDGET, NativeFunction
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
@@ -23,7 +23,9 @@ from heavytop.compile.schedule import STEP, TIME, Call, Item, Layout, Schedule
 from heavytop.compile.signature import Shape
 from heavytop.errors import ShapeError, unknown_name, wrong_shape
 
-_COUNT, _BEGIN, _END = (HEAD.index(name) for name in ("count", "begin", "end"))
+_FLOAT = np.dtype(np.float64)
+_PLACE = {name: HEAD.index(name) for name in HEAD}
+_FIRST, _TIME = _PLACE["first"], _PLACE["start_time"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,116 @@ class _Job:
         return prod(self.batch)
 
 
+class _SingleRun(threading.local):
+    """Buffers of one trajectory with known addresses, one set per thread.
+
+    A short run of one trajectory spends more time on its arrays than on its steps. Here they are allocated once for each thread; a run
+    copies its state there, and only its results are new arrays.
+
+    Parameters
+    ----------
+    run : the native loop, a function of the address of its argument words.
+    scratch : doubles of the scratch area.
+    """
+
+    def __init__(self, layout: Layout, run: Callable[[int], Any], scratch: int) -> None:
+        names = word_names(layout)
+        self._run, self._layout = run, layout
+        self._scratch = aligned(scratch)
+        lasting = (*layout.persistent, *layout.constants)
+        values = aligned(max(sum(layout.size(name) for name in lasting), 1))
+        self._failed = np.zeros(1, dtype=np.int64)
+        self._words = words = np.zeros(len(names), dtype=np.int64)
+        self._numbers = words.view(np.float64)
+        self._address = words.ctypes.data
+        words[_PLACE["count"]], words[_PLACE["scratch"]] = 1, self._scratch.ctypes.data
+        words[_PLACE["failed"]] = self._failed.ctypes.data
+        self._state, self._constants = frozenset(layout.state), frozenset(layout.constants)
+        self._table_names = frozenset(layout.tables)
+        self._places: dict[str, tuple[np.ndarray, Shape, Shape]] = {}
+        begin = 0
+        for name in lasting:
+            size, shape = layout.size(name), layout.shapes[name]
+            place = values[begin : begin + size].reshape(shape)
+            self._places[name] = place, shape, (1, *shape)
+            at = names.index(f"{name}.base")
+            words[at], words[at + 1] = values.ctypes.data + 8 * begin, 8 * size
+            begin += size
+        self._records = [(name, layout.shapes[name], 8 * layout.size(name)) for name in layout.record]
+        self._tables = [(name, layout.shapes[name], names.index(f"{name}.base")) for name in layout.tables]
+        self._first_record = names.index(f"{layout.record[0]}.record.base") if layout.record else len(names)
+
+    def run(
+        self,
+        state: Mapping[str, np.ndarray],
+        constants: Mapping[str, np.ndarray],
+        tables: Mapping[str, np.ndarray],
+        hold: Mapping[str, int],
+        first: int,
+        steps: int,
+        every: int,
+        start_time: float,
+        step_size: float,
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray, int] | None:
+        """New state, records, number of the failed step (shaped like the batch) and number of records; None if these are not arrays of one run."""
+        layout, places, words = self._layout, self._places, self._words
+        if not self._state <= state.keys() or constants.keys() != self._constants or tables.keys() != self._table_names:
+            return None
+        if hold and (min(hold.values()) < 1 or not hold.keys() <= self._table_names):
+            return None
+        batch: Shape = ()
+        for given in (state, constants):
+            for name, array in given.items():
+                found = places.get(name)
+                if found is None or type(array) is not np.ndarray or array.dtype is not _FLOAT:
+                    return None
+                place, shape, alone = found
+                if array.shape != shape:
+                    if array.shape != alone:
+                        return None
+                    batch = (1,)
+                place[...] = array
+        for name in layout.held:
+            if name not in state:
+                places[name][0][...] = 0.0
+        kept = []
+        for name, shape, at in self._tables:
+            table = tables.get(name)
+            if type(table) is not np.ndarray or table.dtype is not _FLOAT or not len(table):
+                return None
+            own = table.shape[1:]
+            if own != shape:
+                if own != (1, *shape):
+                    return None
+                batch = (1,)
+            table = np.ascontiguousarray(table)
+            kept.append(table)
+            words[at], words[at + 2] = _address(table), table.strides[0]
+            words[at + 3], words[at + 4] = len(table), hold.get(name, 1)
+        count = steps // every + 1 if every else 0
+        records, at = {}, self._first_record
+        for name, shape, size in self._records:
+            array = records[name] = np.empty((count, *batch, *shape))
+            words[at], words[at + 1], words[at + 2] = _address(array), size, size
+            at += 3
+        # first, begin, end, final, every: as in HEAD; without records the next one is due after the end
+        words[_FIRST:_TIME] = (
+            first if every else first - 1,
+            first,
+            first + steps + 1,
+            first + steps,
+            every or steps + 2,
+        )
+        self._numbers[_TIME], self._numbers[_TIME + 1] = start_time, step_size
+        self._failed[0] = -1
+        self._run(self._address)
+        if batch:
+            after = {name: places[name][0][None].copy() for name in layout.persistent}
+        else:
+            after = {name: places[name][0].copy() for name in layout.persistent}
+        return after, records, self._failed.reshape(batch).copy(), count
+
+
 class Stepper(NativeFunction[Schedule, Layout]):
     """A schedule as native code.
 
@@ -116,11 +228,11 @@ class Stepper(NativeFunction[Schedule, Layout]):
     def _adopt(self, interface: Layout, code: Code | None) -> None:
         super()._adopt(interface, code)
         self.layout = interface
-        self._single: SingleRun | None = None
+        self._single: _SingleRun | None = None
         if code is not None:
             self._tile: int = code.meta["tile"] * self.lanes
             self._run = code.library.function("run")
-            self._single = SingleRun(interface, self._run, max(code.meta["scratch"], 1) * self.lanes)
+            self._single = _SingleRun(interface, self._run, max(code.meta["scratch"], 1) * self.lanes)
             self._steps_per_call = CALL_BUDGET // (self._operations * self._tile) - 1
 
     @property
@@ -254,26 +366,26 @@ class Stepper(NativeFunction[Schedule, Layout]):
         """The argument words in the order of :func:`.word_names`, and how each grows with the first trajectory."""
         start_time, step_size = struct.unpack("=2q", struct.pack("=2d", job.start_time, job.step_size))
         head = {
-            "scratch": address(scratch),
+            "scratch": _address(scratch),
             "final": job.first + job.steps,
             # without records the next one is due after the end
             "first": job.first if job.every else job.first - 1,
             "every": job.every or job.steps + 2,
             "start_time": start_time,
             "step_size": step_size,
-            "failed": address(job.failed),
+            "failed": _address(job.failed),
         }
         words = [head.get(name, 0) for name in HEAD]
         growth = [8 if name == "failed" else 0 for name in HEAD]
         rows = [(array, array.strides[0]) for array in job.state.values()]
         for array, stride in (*rows, *job.constants.values()):
-            words += (address(array), stride)
+            words += (_address(array), stride)
             growth += (stride, 0)
         for name, (array, sample, stride) in job.tables.items():
-            words += (address(array), stride, sample, array.shape[0], job.hold[name])
+            words += (_address(array), stride, sample, array.shape[0], job.hold[name])
             growth += (stride, 0, 0, 0, 0)
         for array in job.records.values():
-            words += (address(array), array.strides[1], array.strides[0])
+            words += (_address(array), array.strides[1], array.strides[0])
             growth += (array.strides[1], 0, 0)
         return np.array(words, dtype=np.int64), np.array(growth, dtype=np.int64)
 
@@ -291,15 +403,15 @@ class Stepper(NativeFunction[Schedule, Layout]):
             scratch = aligned(max(code.meta["scratch"], 1) * self.lanes)
             basis, growth = self._words_of(job, scratch)
             words = basis.copy()
-            place_of_words = address(words)
+            place_of_words = _address(words)
             for row in range(start, stop, rows_per_call):
                 words[:] = basis + row * growth if row else basis
-                words[_COUNT] = min(rows_per_call, stop - row)
+                words[_PLACE["count"]] = min(rows_per_call, stop - row)
                 for step in range(0, total, steps_per_call):
                     if cancelled.is_set():
                         return
-                    words[_BEGIN] = job.first + step
-                    words[_END] = job.first + min(step + steps_per_call, total)
+                    words[_PLACE["begin"]] = job.first + step
+                    words[_PLACE["end"]] = job.first + min(step + steps_per_call, total)
                     self._run(place_of_words)
                     if progress is not None and threading.current_thread() is main:
                         done = (row - start) + rows_per_call * min(step + steps_per_call, total) / total
@@ -307,6 +419,17 @@ class Stepper(NativeFunction[Schedule, Layout]):
 
         threads = min(thread_count(self.threads), 1 + job.count * total * self._operations // THREAD_BUDGET)
         in_parallel(job.count, self.lanes, threads, work)
+
+
+def _address(array: np.ndarray) -> int:
+    """Address of an array; zero if it is empty."""
+    if not array.size:
+        return 0
+    buffer: Any = array
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(buffer))  # three times as fast as array.ctypes.data
+    except (TypeError, ValueError):  # read only, or with gaps
+        return array.ctypes.data
 
 
 def _table(array: np.ndarray, shape: Shape, batch: Shape) -> tuple[np.ndarray, int, int]:
