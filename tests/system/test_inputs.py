@@ -130,3 +130,12 @@ def test_force_of_the_user_acts_on_the_right():
     assert_allclose(model.applied_force(q, v), q[0] * v, atol=1e-14)
     gained = model.acceleration(q, v) - free.acceleration(q, v)
     assert_allclose(model.mass_matrix(q) @ gained, q[0] * v, atol=1e-11)
+
+
+def test_a_wrench_with_a_parameter_has_a_unit() -> None:
+    system = ht.System()
+    system.body("hull", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))
+    system.input("push", ht.Wrench("hull", force=(0, 0, system.parameter("k", 2.0))))
+    model = system.derive(native=False)
+    assert model.u_units == ("N",)
+    assert ht.simulate(model, (model.neutral(), np.zeros(6)), 0.02, 0.01, inputs=np.array([1.0])).outcome.ok

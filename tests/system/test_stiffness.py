@@ -122,3 +122,11 @@ def test_rest_pose_by_default_is_the_neutral_one():
     model = system.derive(native=False)
     assert_allclose(model.stiffness_force([0.7, 0.0]), 0, atol=1e-14)
     assert_allclose(model.stiffness_force([0.7, 0.3]), [0, 5.0 * np.sin(0.3)], atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_single_spring_has_no_moment(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    springs = ht.Stiffness.from_springs([2.5], rng.standard_normal((1, 3)), rng.standard_normal((1, 3)))
+    np.testing.assert_allclose(springs.stiffness.moment_at_center, 0.0, atol=1e-12)
+    assert springs.stiffness.total == 2.5

@@ -293,7 +293,9 @@ class Stiffness(Moments):
     def check_physical(cls, moments: Floats, where: str) -> None:
         """Raise a ModelError when the rest pose would not be a minimum (eqs 3.71, 3.75)."""
         moment = np.linalg.eigvalsh(so3.Vee(_second_moment_at_center(moments)))
-        scale = max(np.max(np.abs(moment)), 1e-300)
+        scale = max(
+            np.max(np.abs(moment)), np.max(np.abs(np.diag(moments)[:3])), 1e-300
+        )  # the second: rounding of the shift
         if moments[3, 3] < 0 or moment[0] < -RELATIVE_TOLERANCE * scale:
             raise ModelError(
                 f"{where}: the rest pose would not be a minimum of the energy. Needed: total >= 0 (got {moments[3, 3]:g}) and a positive "
