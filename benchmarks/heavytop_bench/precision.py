@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.simulate.api import simulate
+from heavytop.simulate import simulate
 from heavytop.simulate.dynamics import as_dynamics
 
 OFTEN = 10**9

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import heavytop as ht
+from heavytop._progress import Progress
 from heavytop.compile import Stepper
 from heavytop.errors import ConfigurationError, SimulationError
 from heavytop.library import mechanisms
 from heavytop.simulate import Ending
 from heavytop.simulate.adaptive_step import ChosenSteps
-from heavytop.simulate.progress import Progress
 from heavytop.simulate.recording import RecordGrid
 
 G = 9.81
@@ -302,12 +302,12 @@ def test_progress_bar_waits_and_needs_a_terminal(
     with Progress("nothing", enabled=False) as silent:
         silent.update(0.5)
     assert silent._bar is None
-    monkeypatch.setattr("heavytop.simulate.progress.DELAY", 0.0)
+    monkeypatch.setattr("heavytop._progress.DELAY", 0.0)
     with Progress("rolling", enabled=True) as bar:
         bar.update(0.25)
         assert bar._bar is not None
     with Progress("waiting", enabled=True) as patient:
-        monkeypatch.setattr("heavytop.simulate.progress.DELAY", 100.0)
+        monkeypatch.setattr("heavytop._progress.DELAY", 100.0)
         patient.update(0.25)
         assert patient._bar is None
 

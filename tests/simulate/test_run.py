@@ -15,8 +15,7 @@ import pytest
 import heavytop as ht
 from heavytop.errors import FileFormatError, SimulationError, UnknownNameError
 from heavytop.show import plot_energies, plot_invariants, plot_phase, plot_run, plot_signals
-from heavytop.simulate import Ending, Invariant
-from heavytop.simulate.api import simulate
+from heavytop.simulate import Ending, Invariant, simulate
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from heavytop.functions.pickling import Portable as Portable
 from heavytop.functions.stable_key import stable_key as stable_key
-from heavytop.functions.store import Store as Store
+from heavytop.functions.store import KeyedStore as KeyedStore
 from heavytop.functions.store import store as store
 from heavytop.functions.value import Value as Value
 from heavytop.functions.value import frozen as frozen

@@ -16,12 +16,12 @@ CAPACITY = 512
 """Objects kept; the least recently used ones go first."""
 
 
-class Store:
+class KeyedStore:
     """Objects by key, the most recently used ones.
 
     Examples
     --------
-    >>> store = Store(capacity=2)
+    >>> store = KeyedStore(capacity=2)
     >>> store.get("a", lambda: 1), store.get("a", lambda: 2), store.get(None, lambda: 3)
     (1, 1, 3)
     """
@@ -53,5 +53,5 @@ class Store:
             self._kept.clear()
 
 
-store = Store()
+store = KeyedStore()
 """The one of this process."""

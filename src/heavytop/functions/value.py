@@ -21,7 +21,7 @@ from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass
 from enum import Enum
-from functools import lru_cache, partial, wraps
+from functools import cached_property, lru_cache, partial, wraps
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -38,13 +38,14 @@ LOCAL = "#"
 _LIBRARIES = frozenset(
     {"heavytop", "heavytop_bench", "numpy", "scipy", "casadi", *sys.stdlib_module_names} - {"__main__"}
 )
-MECHANISM = frozenset({"_call", "_sealed", "_key", "_by_recipe"})
+MECHANISM = frozenset({"_call", "_sealed", "key", "_by_recipe"})
 """Attributes that belong to the mechanism of values."""
+_ATOMS = frozenset({type(None), bool, int, float, str})
 _numbers = itertools.count(1)
 
 
-class Call(NamedTuple):
-    """The call that made a value."""
+class Origin(NamedTuple):
+    """The call that made a value: its maker and the arguments."""
 
     maker: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -66,13 +67,15 @@ class ValueType(ABCMeta):
             super().__setattr__(name, member)
 
     def __call__(cls, *arguments: Any, **options: Any) -> Any:
-        call = Call(cls, frozen(arguments), frozen(options))
-        value = super().__call__(*call.arguments, **call.options)
-        vars(value).setdefault("_call", call)
-        for part in vars(value).values():
+        arguments = tuple(item if type(item) in _ATOMS else frozen(item) for item in arguments)
+        options = {name: item if type(item) in _ATOMS else frozen(item) for name, item in options.items()}
+        value = super().__call__(*arguments, **options)
+        state = vars(value)
+        for part in state.values():
             if type(part) is np.ndarray:
                 part.setflags(write=False)
-        vars(value)["_sealed"] = True
+        state.setdefault("_call", Origin(cls, arguments, options))
+        state["_sealed"] = True
         return value
 
 
@@ -90,7 +93,7 @@ class Value(Portable, metaclass=ValueType):
     """
 
     _sealed = False
-    _call: Call
+    _call: Origin
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self._sealed:
@@ -105,13 +108,10 @@ class Value(Portable, metaclass=ValueType):
         how = f"dataclasses.replace(value, {name}=...)" if is_dataclass(self) else f"{kind}(...)"
         return f"{kind} is immutable, so its {name!r} cannot be changed: make another one, {how}."
 
-    @property
+    @cached_property
     def key(self) -> str | None:
         """Digest of the call that made it; None if a part of it may change."""
-        state = vars(self)
-        if "_key" not in state:
-            state["_key"] = self._make_key()
-        return state["_key"]
+        return self._make_key()
 
     def _make_key(self) -> str | None:
         if not _is_ours(type(self)):
@@ -151,14 +151,14 @@ def recipe(maker: Maker) -> Maker:
 
     @wraps(maker)
     def make(*arguments: Any, **options: Any) -> Any:
-        call = Call(make, frozen(arguments), frozen(options))
+        call = Origin(make, frozen(arguments), frozen(options))
 
         def build() -> Any:
             made = maker(*call.arguments, **call.options)
             state = vars(made)
             if "_by_recipe" not in state:  # else an inner recipe made it
                 state["_call"], state["_by_recipe"] = call, True
-                state.pop("_key", None)
+                state.pop("key", None)
             return made
 
         made = store.get(_call_key(call), build)
@@ -237,7 +237,7 @@ def instance_key() -> str:
     return f"{LOCAL}{next(_numbers)}"
 
 
-def _call_key(call: Call) -> str | None:
+def _call_key(call: Origin) -> str | None:
     try:
         return _digest((call.maker, dict(call.bound())))
     except (_UserCode, _Changing):

@@ -8,8 +8,6 @@ from inspect import signature
 from types import ModuleType
 
 from heavytop.simulate import integrators as integrators
-from heavytop.simulate.api import simulate as simulate
-from heavytop.simulate.api import simulate_dynamics as simulate_dynamics
 from heavytop.simulate.bodies import PointForce as PointForce
 from heavytop.simulate.bodies import PointSpring as PointSpring
 from heavytop.simulate.bodies import scalable_body as scalable_body
@@ -35,6 +33,8 @@ from heavytop.simulate.outcome import Outcome as Outcome
 from heavytop.simulate.run import Run as Run
 from heavytop.simulate.spec import RunSpec as RunSpec
 from heavytop.simulate.spec import prepare as prepare
+from heavytop.simulate.spec import simulate as simulate
+from heavytop.simulate.spec import simulate_dynamics as simulate_dynamics
 from heavytop.simulate.user_dynamics import UserDynamics as UserDynamics
 
 

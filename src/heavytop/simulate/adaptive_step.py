@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import split
+from heavytop._progress import Progress
 from heavytop.errors import SimulationError
 from heavytop.simulate.events import EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
 from heavytop.simulate.integrators.error_control import ErrorControlled
 from heavytop.simulate.law_status import CODE, HEAD, STATUS
-from heavytop.simulate.progress import Progress
 from heavytop.simulate.python_controller import hosted
 from heavytop.simulate.recording import RecordGrid, Recording, Records, RunProblem, check_room
 from heavytop.simulate.run_compilation import Native

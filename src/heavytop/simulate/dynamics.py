@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cache, cached_property
+from itertools import count
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +18,15 @@ from heavytop.errors import ModelError
 from heavytop.functions import Value
 from heavytop.simulate.velocity_map import is_identity
 from heavytop.system.dynamics.rheonomic import with_time
+from heavytop.system.model import MANIFOLD_TOLERANCE
 
 if TYPE_CHECKING:
     from heavytop.system import Model
     from heavytop.system.dynamics.equation_terms import EquationTerms
+
+
+FIRST_STARTS = 1
+"""Single starts that are checked without native code, which takes time to make."""
 
 
 class Dynamics(Value, ABC):
@@ -175,6 +182,10 @@ class Dynamics(Value, ABC):
         """Terminal events at which the equations end; ``step`` is the size of a step."""
         return ()
 
+    def is_on_manifold(self, q: Any) -> bool:
+        """Whether this is one configuration on its manifold, by a fast test; False: the coordinates must check it."""
+        return False
+
     def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
         """Why the motion is not finite at a state, as text."""
         return "the motion is not finite."
@@ -223,6 +234,32 @@ class ModelDynamics(Dynamics):
         self.parameter_names = model.parameter_names
         self.equations_key = model.description.equations_key
         self.has_time = model.description.time is not None
+        self._nq, self._nv = model.nq, model.nv
+        self._starts = count()
+
+    @property
+    def nq(self) -> int:
+        return self._nq
+
+    @property
+    def nv(self) -> int:
+        return self._nv
+
+    def is_on_manifold(self, q: Any) -> bool:
+        if type(q) is not np.ndarray or q.shape != (self._nq,) or q.dtype != np.float64 or not isfinite(q.dot(q)):
+            return False
+        if next(self._starts) < FIRST_STARTS or not self.model.native:
+            return False
+        (phi,) = self._manifold(q, self._nominal)
+        return bool(phi.dot(phi) <= MANIFOLD_TOLERANCE**2)
+
+    @cached_property
+    def _manifold(self) -> Kernel:
+        return self.model.compiled("constraints")
+
+    @cached_property
+    def _nominal(self) -> np.ndarray:
+        return self.model.parameter_vector()
 
     def _make_key(self) -> str | None:
         return self.model.key
@@ -376,9 +413,7 @@ class ModelDynamics(Dynamics):
         return trace_of(name, {label: getattr(e, label) for label in (*inputs, "p")} | dict(more or {}), outputs)
 
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
-        if not parameters and not self.parameter_names:
-            return np.zeros(0)
-        return self.model.parameter_vector(parameters)
+        return self.model.parameter_vector(parameters) if parameters else self._nominal.copy()
 
 
 @cache

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from heavytop._progress import Progress
 from heavytop.compile import Steps
 from heavytop.errors import SimulationError
 from heavytop.simulate.events import EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
-from heavytop.simulate.progress import Progress
 from heavytop.simulate.python_controller import hosted
 from heavytop.simulate.recording import Recording, Records, RunProblem, check_room
 from heavytop.simulate.run_compilation import Native
@@ -37,7 +38,7 @@ class FixedStep:
         self.t: np.ndarray | None = None
         """Times of the records, when they come in several blocks: written with them, so that nothing long is left to do after Ctrl-C."""
         self.failed = np.full(problem.batch, np.nan) if problem.batch else np.array(np.nan)
-        self.events = EventLog(problem.events, problem.batch)
+        self.events = EventLog(problem.events, problem.batch) if problem.events else None
         self._last: tuple[int, Records | None] = 0, None
         """Steps done and the records of the last block, in one: Ctrl-C may come between any two assignments."""
         self.constants = {self.at.p: problem.p, self.at.h: np.asarray(problem.step)}
@@ -66,7 +67,8 @@ class FixedStep:
         state = self.code.start(problem)
         begin = time.perf_counter()
         done, block, interrupted = 0, self._first_block(), False
-        with Progress(f"simulate {problem.dynamics.name}", problem.progress) as bar:
+        bar: Progress | None = None
+        with ExitStack() as stack:
             try:
                 while done < problem.steps or problem.steps == 0:
                     length = self._length(block, done)
@@ -74,9 +76,11 @@ class FixedStep:
                     result = self._block(state, done, length)
                     state = self._keep(result, done, length)
                     done += length
-                    bar.update(done / max(problem.steps, 1))
                     if done >= problem.steps or self._over():
                         break
+                    if bar is None:
+                        bar = stack.enter_context(Progress(f"simulate {problem.dynamics.name}", problem.progress))
+                    bar.update(done / problem.steps)
                     block = self._next_block(block, time.perf_counter() - clock)
             except KeyboardInterrupt:
                 interrupted = True
@@ -102,7 +106,8 @@ class FixedStep:
 
     def _over(self) -> bool:
         """Whether all trajectories have ended."""
-        return bool((np.isfinite(self.failed.reshape(-1)) | np.isfinite(self.events.stopped)).all())
+        ended = np.isfinite(self.failed.reshape(-1))
+        return bool((ended if self.events is None else ended | np.isfinite(self.events.stopped)).all())
 
     def _until(self, done: int) -> tuple[np.ndarray, Records]:
         """Times and records of what was computed, with the last state even if it was not due."""
@@ -251,19 +256,19 @@ class FixedStep:
     # --- events -----------------------------------------------------------------------------------------------------------
 
     def _find_events(self, result: Steps, first: int) -> None:
-        problem, name = self.problem, self.at.events
-        if name is None:
+        problem, log, name = self.problem, self.events, self.at.events
+        if name is None or log is None:
             return
         values = self._rows(result, name)
         found = crossings(values, problem.events)
-        found = found[~np.isfinite(self.events.stopped[found[:, 1]])]
+        found = found[~np.isfinite(log.stopped[found[:, 1]])]
         if not len(found):
             return
         steps, rows, which = found.T
         shape = (len(result.recorded), problem.count)
         records = Records.of(result, self.at).each(lambda a: a.reshape(*shape, *a.shape[1 + len(problem.batch) :]))
         repeated = _RepeatedSteps(self, result, steps, rows)
-        self.events.search(
+        log.search(
             found[:, 1:],
             values[steps, rows, which],
             values[steps + 1, rows, which],

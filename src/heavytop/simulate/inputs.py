@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
@@ -37,7 +38,7 @@ class InputPlan:
     callback: Callback | None
     every: int
 
-    @property
+    @cached_property
     def calls_python(self) -> bool:
         """Whether Python is called at every sample."""
         law = self.control.law

@@ -28,7 +28,7 @@ from heavytop.simulate import energy_monitor as watch
 from heavytop.simulate import law_status
 from heavytop.simulate.controller import BoundLaw
 from heavytop.simulate.dynamics import Dynamics
-from heavytop.simulate.tape import Slot, Slots, Tape, Value
+from heavytop.simulate.tape import Slot, Slots, Tape, TapeValue
 
 if TYPE_CHECKING:
     from heavytop.simulate.integrators.base import Integrator
@@ -53,7 +53,7 @@ class Control:
 class Parts:
     """One value for every part of a state: the common ground of states and rates."""
 
-    def __init__(self, plant: Plant, first: Value, flats: Mapping[Slot, Value]) -> None:
+    def __init__(self, plant: Plant, first: TapeValue, flats: Mapping[Slot, TapeValue]) -> None:
         self.plant, self._first, self._flats = plant, first, dict(flats)
 
     @property
@@ -78,10 +78,10 @@ class PlantState(Parts):
     def __init__(
         self,
         plant: Plant,
-        q: Value,
-        flats: Mapping[Slot, Value],
-        own: Mapping[str, Value] | None = None,
-        rests: Mapping[Slot, Value] | None = None,
+        q: TapeValue,
+        flats: Mapping[Slot, TapeValue],
+        own: Mapping[str, TapeValue] | None = None,
+        rests: Mapping[Slot, TapeValue] | None = None,
     ) -> None:
         super().__init__(plant, q, flats)
         self._own, self.rests = dict(own or {}), dict(rests or {})
@@ -119,7 +119,7 @@ class PlantState(Parts):
         flats = self._flats | {s: tape.value(x, s.role) for s, x in parts.items() if s is not None and x is not None}
         return PlantState(plant, self._first if q is None else tape.value(q, "q"), flats, self._own, self.rests)
 
-    def values(self) -> dict[Slot, Value]:
+    def values(self) -> dict[Slot, TapeValue]:
         """Slot -> new value of everything that lasts from step to step."""
         plant = self.plant
         result = {plant.q: self._first, **self._flats} | {plant.carried[name]: v for name, v in self._own.items()}
@@ -471,7 +471,7 @@ class Plant:
         packed = self.tape.repeat(times, lambda *arrays: pack(body(*unpack(arrays))), pack(start), roles, ends=ends)
         return unpack(packed)
 
-    def _state_of(self, parts: Sequence[Array], own: Mapping[str, Value]) -> PlantState:
+    def _state_of(self, parts: Sequence[Array], own: Mapping[str, TapeValue]) -> PlantState:
         values = [self.tape.value(x, "part") for x in parts]
         return PlantState(self, values[0], dict(zip(self.flats, values[1:], strict=True)), own)
 

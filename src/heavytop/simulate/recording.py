@@ -222,7 +222,7 @@ class Recording:
     t : (n,) times of the records.
     records : of all trajectories.
     failed : (*batch,) time at which a trajectory was first not finite; NaN where it stayed finite.
-    events : all crossings, and where they ended a trajectory.
+    events : all crossings, and where they ended a trajectory; None: there are no events.
     watched, law_failures : (*batch, n) state of the energy monitor, and status of the law; None if there is none.
     reached : time up to which the run got.
     """
@@ -230,7 +230,7 @@ class Recording:
     t: np.ndarray
     records: Records
     failed: np.ndarray
-    events: EventLog
+    events: EventLog | None
     watched: np.ndarray | None = None
     law_failures: np.ndarray | None = None
     reached: float = 0.0
@@ -244,10 +244,16 @@ class Recording:
     def has_early_ends(self) -> bool:
         """Whether a trajectory failed or met a terminal event."""
         if self.failed.ndim == 0:
-            return isfinite(self.failed) or isfinite(self.events.stopped[0])
-        return bool(np.isfinite(self.failed).any() or np.isfinite(self.events.stopped).any())
+            return isfinite(self.failed) or (self.events is not None and isfinite(self.events.stopped[0]))
+        return bool(
+            np.isfinite(self.failed).any() or (self.events is not None and np.isfinite(self.events.stopped).any())
+        )
 
     @property
     def stopped(self) -> np.ndarray:
         """(*batch,) time of the terminal event; NaN where there was none."""
-        return self.events.stopped.reshape(self.failed.shape)
+        return (
+            np.full(self.failed.shape, np.nan)
+            if self.events is None
+            else self.events.stopped.reshape(self.failed.shape)
+        )

@@ -47,7 +47,7 @@ def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
         **dynamics.labels,
         channels=channels,
         work=records.work,
-        events=recording.events.in_order(),
+        events=() if recording.events is None else recording.events.in_order(),
         parameters={
             name: np.broadcast_to(problem.p[..., i], problem.batch) if problem.p.ndim > 1 else problem.p[i]
             for i, name in enumerate(dynamics.parameter_names)
@@ -81,10 +81,11 @@ def _outcomes(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Ou
     outcomes = np.empty(problem.batch, dtype=object)
     outcomes[...] = usual
     if not recording.has_early_ends:
-        return outcomes, summary([], usual, problem.count)
+        return outcomes, usual if problem.count == 1 else summary([], usual, problem.count)
     ended = np.fmin(recording.failed, recording.stopped)
     indices = np.argwhere(np.isfinite(ended))
-    events = {o.trajectory: o.name for o in reversed(recording.events.in_order()) if o.terminal}
+    found = () if recording.events is None else recording.events.in_order()
+    events = {o.trajectory: o.name for o in reversed(found) if o.terminal}
     early: list[Outcome] = []
     for k in np.argsort(ended[np.isfinite(ended)], kind="stable").tolist():
         index = tuple(indices[k].tolist())
@@ -301,7 +302,7 @@ def _cut(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Records
     stop = np.where(np.isfinite(recording.stopped), recording.stopped, np.inf)
     if not problem.batch:
         n = int(np.count_nonzero((t < end) & (t <= stop)))
-        if not end <= stop and np.isfinite(stop) and (not n or stop > t[n - 1]):
+        if recording.events is not None and not end <= stop and (not n or stop > t[n - 1]):
             return np.append(t[:n], stop), records.with_last(recording.events.endings[()], n)
         return t[:n], records.each(lambda array: array[:n])
     late = (t.reshape(-1, *(1,) * len(problem.batch)) >= end) | (t.reshape(-1, *(1,) * len(problem.batch)) > stop)

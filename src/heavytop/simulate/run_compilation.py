@@ -35,8 +35,9 @@ class Native:
     def start(self, problem: RunProblem) -> dict[str, np.ndarray]:
         """The state of the stepper at the start of a run; missing entries are zero."""
         at, layout = self.terminals, self.stepper.layout
-        own = {at.own[name]: np.asarray(value) for name, value in problem.integrator.start(problem).items()}
-        state = {at.q: problem.q, at.v: problem.v, **own}
+        state = {at.q: problem.q, at.v: problem.v}
+        if at.own:
+            state |= {at.own[name]: np.asarray(value) for name, value in problem.integrator.start(problem).items()}
         if at.watch is not None:
             state[at.watch] = beginning(problem.dynamics, problem.q, problem.v, problem.p)
         if at.memory is not None:

@@ -1,4 +1,4 @@
-"""A run as a value: everything but its start, with named fields. ``simulate``, ``prepare`` and sweeps share it."""
+"""``simulate`` and ``prepare``: a run as a value, with named fields, that sweeps share."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, inf
+from math import ceil, inf, isfinite
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from heavytop._arrays import Array, is_finite, numbers
+from heavytop._arrays import Array, numbers
 from heavytop.compile import Traced
 from heavytop.compile.jit import batch_lanes
+from heavytop.coordinates import Coordinates
 from heavytop.errors import ConfigurationError, ShapeError, SimulationError, wrong_shape
 from heavytop.functions import Value, store
 from heavytop.simulate.adaptive_step import ChosenSteps
@@ -21,11 +22,12 @@ from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
 from heavytop.simulate.events import Event, as_events, trace_events
 from heavytop.simulate.fixed_step import FixedStep
 from heavytop.simulate.inputs import InputPlan, plan_inputs
-from heavytop.simulate.integrators import as_integrator
+from heavytop.simulate.integrators import Integrator, as_integrator
 from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.run import Run
 from heavytop.simulate.run_builder import make_run
 from heavytop.simulate.run_compilation import native, step_key
+from heavytop.simulate.user_dynamics import UserDynamics
 from heavytop.system.constraints.scaling import CLOSED
 from heavytop.system.description.names import TIME
 from heavytop.system.dynamics.rheonomic import with_time
@@ -43,18 +45,23 @@ class RunParts(NamedTuple):
 
     Attributes
     ----------
-    step, steps : size in s, number.
+    integrator : the method. step, steps : size in s, number.
     plan : source of the inputs.
     events, traced : with those at which the equations end, and their values as a function; None if there are none.
-    code : key of the native step.
+    code : where the native step is kept; None if it has no key.
+    is_constrained : whether loops or constraints must hold at the start.
+    monitored : whether the energy is monitored.
     """
 
+    integrator: Integrator
     step: float
     steps: int
     plan: InputPlan
     events: tuple[Event, ...]
     traced: Traced | None
     code: str | None
+    is_constrained: bool
+    monitored: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,7 +143,7 @@ class RunSpec(Value):
         return ("run", *named, inputs, self.threads)
 
     def _make_parts(self, dynamics: Dynamics, subject: Any) -> RunParts:
-        as_integrator(self.integrator)
+        integrator = as_integrator(self.integrator)
         duration = _duration(self.until, self.start_time, self.step)
         steps = _steps(duration, float(self.step))
         for what in ("record_every", "threads"):
@@ -158,8 +165,10 @@ class RunSpec(Value):
         )
         events = (*as_events(self.events), *dynamics.guards(size))
         traced = trace_events(events, dynamics) if events else None
-        code = step_key(as_integrator(self.integrator), plan.control, traced)
-        return RunParts(size, steps, plan, events, traced, code)
+        code = step_key(integrator, plan.control, traced)
+        constrained = any(dynamics.kernel(name) is not None for name in ("relative_residuals", "residual"))
+        monitored = dynamics.kernel("kept") is not None
+        return RunParts(integrator, size, steps, plan, events, traced, code, constrained, monitored)
 
     def _problem(
         self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None
@@ -172,16 +181,17 @@ class RunSpec(Value):
         if dynamics.has_time:
             p = _from_the_start(dynamics, p, parameters, start_time)
             _check_prescribed(dynamics, p, float(self.until), parts.steps)
-        _check_constraints(dynamics, q, v, p, parts.step * parts.steps)
+        if parts.is_constrained:
+            _check_constraints(dynamics, q, v, p, parts.step * parts.steps)
         law = plan.control.law
         memory = _NOTHING if law is None else law.initial_state()
         batch = _batch(q, v, p, memory, plan.table, () if law is None else _signal_axes(plan, start_time))
         balance = self.balance
         if balance is None:
-            balance = not batch or dynamics.kernel("kept") is not None
+            balance = not batch or parts.monitored
         problem = RunProblem(
             dynamics,
-            as_integrator(self.integrator),
+            parts.integrator,
             plan,
             np.broadcast_to(q, (*batch, dynamics.nq)) if batch else q,
             np.broadcast_to(v, (*batch, dynamics.nv)) if batch else v,
@@ -231,6 +241,91 @@ def _key(value: Any) -> str | tuple[Any, ...] | None:
     return None
 
 
+def simulate(
+    model: Any,
+    start: tuple[Any, Any],
+    until: float,
+    step: float,
+    integrator: Any = "rkmk4",
+    control: Any = None,
+    reference: Any = None,
+    inputs: Inputs = None,
+    parameters: Mapping[str, Any] | None = None,
+    record_every: int = 1,
+    *,
+    hold: str = "zero-order",
+    control_step: float | None = None,
+    events: Any = None,
+    balance: bool | None = None,
+    start_time: float = 0.0,
+    raise_on_failure: bool = False,
+    threads: int | None = 1,
+    progress: bool | None = None,
+) -> Run:
+    """Simulate on the manifold.
+
+    Parameters
+    ----------
+    model : a derived model, a vehicle, or :class:`~heavytop.simulate.Dynamics`.
+    start : (q0, v0) of shapes (..., nq) and (..., nv); leading axes are batch axes and broadcast.
+    until : end time in s.
+    step : step size in s; taken a little smaller if it does not divide the duration. With error control it is the distance
+        of the records.
+    integrator : name or object; see :mod:`heavytop.simulate.integrators`.
+    control : a law (:mod:`heavytop.simulate.controller`).
+    reference : motion that the law follows; given to ``law.with_reference``.
+    inputs : instead of a law: constant (nu,), samples (samples, ..., nu) held in between, or a function
+        ``fn(t, q, v) -> u`` that is called from Python at every sample.
+    parameters : name -> value or batch of values.
+    record_every : steps between records; start and end are always recorded.
+    hold : "zero-order": the law is sampled every ``control_step`` (default: every step) and held; "continuous": it is
+        evaluated in every stage.
+    events : :class:`~heavytop.simulate.Event`, function of (t, q, v), or several.
+    balance : whether to integrate the work of inputs, drivers and dissipation along; None: for single trajectories, and where there are loops,
+        constraints or drivers, whose energy is watched (see :mod:`heavytop.simulate.energy_monitor`).
+    start_time : time of the start in s.
+    raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of reporting it in
+        the outcome.
+    threads : threads over large batches; None: one per processor.
+    progress : show a progress bar; None: on a terminal, after a second.
+
+    Returns
+    -------
+    Run
+        Arrays with time first, then batch axes; ``run.outcome`` reports how it ended.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System(name="pendulum")
+    >>> system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    >>> run = ht.simulate(system.derive(), ([0.1], [0.0]), until=1.0, step=0.01)
+    >>> print(run.outcome)
+    finished: reached t = 1 s
+    >>> run.q.shape
+    (101, 1)
+    """
+    spec = RunSpec(
+        model,
+        until,
+        step,
+        integrator,
+        control,
+        reference,
+        inputs,
+        record_every,
+        hold,
+        control_step,
+        events,
+        balance,
+        start_time,
+        raise_on_failure,
+        threads,
+        progress,
+    )
+    return spec(start, parameters)
+
+
 def prepare(
     model: Any,
     until: float,
@@ -261,6 +356,36 @@ def prepare(
     return spec
 
 
+def simulate_dynamics(
+    coordinates: Coordinates,
+    acceleration: Callable[..., Any],
+    start: tuple[Any, Any],
+    until: float,
+    step: float,
+    *,
+    kinetic: Callable[..., Array] | None = None,
+    potential: Callable[..., Array] | None = None,
+    name: str = "dynamics",
+    **options: Any,
+) -> Run:
+    """Simulate any coordinates with an acceleration given by a function ``fn(q, v) -> v'`` in NumPy notation.
+
+    ``kinetic(q, v)`` and ``potential(q)`` give the energies, ``options`` go to :func:`simulate`. For inputs, parameters and
+    forces that do work build a :class:`~heavytop.simulate.UserDynamics` and simulate it.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> import numpy as np
+    >>> fall = lambda q, v: np.array([0.0, 0.0, -9.81])
+    >>> run = simulate_dynamics(ht.coordinates.Vector(3), fall, (np.zeros(3), np.zeros(3)), until=1.0, step=0.1)
+    >>> float(run.q[-1, 2].round(6))
+    -4.905
+    """
+    dynamics = UserDynamics(coordinates, acceleration, kinetic=kinetic, potential=potential, name=name)
+    return simulate(dynamics, start, until, step, **options)
+
+
 def _duration(until: float, start_time: float, step: float) -> float:
     for what, value in (("until", until), ("start_time", start_time), ("step", step)):
         if not isinstance(value, int | float | np.integer | np.floating) or not abs(value) < inf:
@@ -288,14 +413,17 @@ def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(start, tuple | list) or len(start) != 2:
         raise SimulationError("start must be a pair (q0, v0).")
     q, v = start
-    if not (isinstance(dynamics, ModelDynamics) and dynamics.model._is_on_manifold(q)):
+    if not dynamics.is_on_manifold(q):
         q = dynamics.coordinates.check(q, f"start q of {dynamics.name!r}")
-    if type(v) is np.ndarray and v.dtype is _FLOAT and v.shape == (dynamics.nv,) and is_finite(v):
+    nv = dynamics.nv
+    if type(v) is list and len(v) == nv and all(type(x) is float for x in v):
+        v = np.array(v)
+    if type(v) is np.ndarray and v.dtype is _FLOAT and v.shape == (nv,) and isfinite(v.dot(v)):
         return q, v
     v = numbers(v, f"start v of {dynamics.name!r}")
-    if v.ndim == 0 or v.shape[-1] != dynamics.nv:
+    if v.ndim == 0 or v.shape[-1] != nv:
         hint = f"The velocity coordinates are {', '.join(dynamics.v_names)}."
-        raise wrong_shape(f"start v of {dynamics.name!r}", ("...", dynamics.nv), v.shape, hint)
+        raise wrong_shape(f"start v of {dynamics.name!r}", ("...", nv), v.shape, hint)
     if not np.isfinite(v).all():
         raise ShapeError(f"start v of {dynamics.name!r} must be finite.")
     return q, v

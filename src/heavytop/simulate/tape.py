@@ -152,7 +152,7 @@ class _Loop:
 _Entry = _Section | _Evaluation | _Loop
 
 
-class Value:
+class TapeValue:
     """Something that was computed: an expression where it was made, the contents of a slot in every later section."""
 
     def __init__(self, tape: Tape, expression: Array, role: str) -> None:
@@ -197,9 +197,9 @@ class Tape:
         self._rank += 1
         return self._rank
 
-    def value(self, expression: Array, role: str) -> Value:
+    def value(self, expression: Array, role: str) -> TapeValue:
         """Something that is computed here and may be read later."""
-        return Value(self, expression, role)
+        return TapeValue(self, expression, role)
 
     def cut(self) -> None:
         """End the section: the code that follows is a separate function."""
@@ -209,7 +209,7 @@ class Tape:
     def call(
         self,
         function: Traced,
-        inputs: Sequence[Slot | Value | Array],
+        inputs: Sequence[Slot | TapeValue | Array],
         outputs: Sequence[Slot] | None = None,
         every: int = 1,
         when: int | None = None,
@@ -226,10 +226,10 @@ class Tape:
         self.cut()
         return tuple(self.slots.read(slot) for slot in outputs)
 
-    def _in_slot(self, x: Slot | Value | Array, role: str) -> Slot:
+    def _in_slot(self, x: Slot | TapeValue | Array, role: str) -> Slot:
         if isinstance(x, Slot):
             return x
-        return x.slot if isinstance(x, Value) else self.value(x, role).slot
+        return x.slot if isinstance(x, TapeValue) else self.value(x, role).slot
 
     def repeat(
         self,
@@ -270,7 +270,7 @@ class Tape:
         self.section.add(copy, x, self.next_rank())
         return copy
 
-    def write(self, targets: Sequence[Slot], values: Sequence[Value]) -> None:
+    def write(self, targets: Sequence[Slot], values: Sequence[TapeValue]) -> None:
         """Write values to slots at the end of the tape, all at the same time.
 
         Where possible, a value is computed in its new place and not copied.

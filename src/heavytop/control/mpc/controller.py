@@ -220,7 +220,7 @@ class Predictive(BaseController):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Predictive:
         made = memo[id(self)] = object.__new__(type(self))
-        vars(made).update({k: v for k, v in vars(self).items() if k not in ("_moves", "_key")})
+        vars(made).update({k: v for k, v in vars(self).items() if k not in ("_moves", "key")})
         vars(made).update({name: deepcopy(vars(self)[name]) for name in MEMORY}, _program=self._program.copy())
         return made
 
