@@ -308,7 +308,10 @@ def with_time(p: np.ndarray, t: Any) -> np.ndarray:
 
 def depends_on_time(description: Description, time: Array) -> bool:
     """Whether any expression, user function or user-defined part of a description depends on the symbol ``time``."""
-    if any(depends_on(value, time) for value in _expressions(description)):
+    import casadi
+
+    constants = [to_sx(value) for value in _expressions(description)]
+    if constants and casadi.depends_on(casadi.vertcat(*constants), to_sx(time)):
         return True
     return any(depends_on(value, time) for value in _user_results(description))
 
@@ -327,7 +330,7 @@ def _expressions(value: Any) -> Iterator[Array]:
         for item in value:
             yield from _expressions(item)
     elif is_dataclass(value) and _is_built_in(value):
-        yield from _expressions([getattr(value, field.name) for field in fields(value)])
+        yield from _expressions([getattr(value, field.name) for field in fields(value) if field.name != "parameters"])
 
 
 def _user_results(d: Description) -> Iterator[Array]:
