@@ -1,4 +1,4 @@
-"""A headless Chromium driven over its debugging protocol: just what the page tests need."""
+"""A headless Chromium driven by its debugging protocol, for tests of pages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Tab:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send a command and return its result; note the events that come in between."""
+        """Send a command and return its result; store the events in between."""
         number = next(self._ids)
         self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
@@ -126,7 +126,7 @@ class Tab:
         )
 
     def picture(self, path: Path, whole: bool = False) -> Path:
-        """Save a screenshot, of the whole page if asked."""
+        """Save a screenshot, optionally of the whole page."""
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
         path.write_bytes(base64.b64decode(data))
         return path
@@ -134,7 +134,7 @@ class Tab:
 
 @contextmanager
 def chromium(executable: str) -> Iterator[Tab]:
-    """A browser with a fresh profile and one tab; ends it at exit."""
+    """A browser with a new profile and one tab, closed at exit."""
     from websockets.sync.client import connect
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:

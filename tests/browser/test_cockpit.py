@@ -1,6 +1,6 @@
 """The cockpit in a real browser: it draws, its levers move the vehicle, Ctrl-C ends it cleanly.
 
-Screenshots are kept in the folder named by HEAVYTOP_SCREENSHOTS, if there is one, for a person to look at.
+Screenshots are kept in the folder named by HEAVYTOP_SCREENSHOTS, if it is set.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def free_port() -> int:
 
 
 def started(*options: str) -> tuple[subprocess.Popen[str], str]:
-    """A cockpit of its own process, and its address."""
+    """A cockpit in a new process, and its address."""
     source = str(Path(__file__).parents[2] / "src")
     process = subprocess.Popen(
         [sys.executable, "-m", "heavytop", "cockpit", "--no-open", "--port", str(free_port()), *options],
@@ -89,7 +89,7 @@ def click(tab: Tab, label: str) -> None:
 
 
 def watch(tab: Tab, name: str) -> str:
-    """An expression for the largest value that the page will show of a number, however seldom it is asked for."""
+    """An expression for the largest value that the page has shown of a number, independent of the rate of evaluation."""
     kept = f"window.most_{name}"
     tab.evaluate(
         f"""(() => {{
@@ -118,7 +118,7 @@ def dark_pixels(path: Path) -> int:
     return int(np.sum(np.max(picture, axis=-1) < 0.45))
 
 
-def test_it_shows_its_numbers_and_its_time_goes_on(tab: Tab, tmp_path: Path) -> None:
+def test_it_shows_its_numbers_and_its_time_advances(tab: Tab, tmp_path: Path) -> None:
     for name in PARAMETERS:
         assert tab.evaluate(f"Boolean(document.querySelector('[data-number={name}]').innerText.trim())"), name
     start = number(tab, "time")
@@ -161,7 +161,7 @@ def test_reset_and_pause_are_obeyed(tab: Tab) -> None:
     tab.wait(f"parseFloat(document.querySelector('[data-number=time]').innerText) > {start}", timeout=30)
 
 
-def test_the_page_complains_about_nothing_and_asks_nobody_else(tab: Tab, cockpit: str) -> None:
+def test_the_page_logs_no_errors_and_requests_no_other_host(tab: Tab, cockpit: str) -> None:
     assert [e for e in tab.errors if not e.startswith(HARMLESS)] == []
     own = (cockpit, cockpit.replace("http", "ws"), "data:", "blob:")
     assert [url for url in tab.requests if not url.startswith(own)] == []

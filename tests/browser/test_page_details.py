@@ -119,7 +119,7 @@ def test_the_view_is_hidden_until_it_has_the_colours_of_the_theme(browser: Tab, 
     assert max(found) < 0.3  # dark, as the palette says
 
 
-def test_tables_keep_their_distance(browser: Tab, tmp_path: Path) -> None:
+def test_tables_do_not_touch(browser: Tab, tmp_path: Path) -> None:
     for width in (1400, 900, 400):
         browser.size(width, 900)
         tab = opened(browser, pendulums(2.0), tmp_path)
@@ -129,7 +129,7 @@ def test_tables_keep_their_distance(browser: Tab, tmp_path: Path) -> None:
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
         for k, a in enumerate(boxes):
             for b in boxes[k + 1 :]:
-                beside = a[2] + 8 <= b[0] or b[2] + 8 <= a[0]
+                is_next_to = a[2] + 8 <= b[0] or b[2] + 8 <= a[0]
                 below = a[3] + 8 <= b[1] or b[3] + 8 <= a[1]
-                assert beside or below
+                assert is_next_to or below
     browser.size(1400, 900)

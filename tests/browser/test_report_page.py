@@ -1,6 +1,6 @@
-"""The report page in a real browser: it moves, scrubs, follows, asks for nothing and complains about nothing.
+"""The report page in a real browser: it moves, scrubs, follows, makes no requests and logs no errors.
 
-Screenshots are kept in the folder named by HEAVYTOP_SCREENSHOTS, if there is one, for a person to look at.
+Screenshots are kept in the folder named by HEAVYTOP_SCREENSHOTS, if it is set.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def test_the_page_shows_the_text_of_the_report(tab: Tab, report: Report) -> None
         assert text in shown
 
 
-def test_bodies_are_where_the_report_says(tab: Tab, report: Report) -> None:
+def test_bodies_have_the_poses_of_the_report(tab: Tab, report: Report) -> None:
     poses = report.scene.bodies["hull"].motion
     assert isinstance(poses, np.ndarray)
     for k in (0, 613, 1404, 2000):

@@ -150,7 +150,7 @@ def test_wrong_files_are_typed_errors_with_their_line(load, tmp_path: Path, case
         load(text)
 
 
-def test_includes_may_not_go_round(load, tmp_path: Path) -> None:
+def test_cyclic_includes_are_rejected(load, tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_text('<mujoco>\n<include file="b.xml"/></mujoco>')
     (tmp_path / "b.xml").write_text('<mujoco>\n\n<include file="a.xml"/></mujoco>')
     with pytest.raises(FileFormatError, match=r"b\.xml:3: <include>: 'a.xml' is included twice"):
@@ -283,7 +283,7 @@ def test_actuators_that_cannot_be_inputs_are_reported(load) -> None:
     assert notes["actuator", "a/b c"] == "named 'a_b_c'"
 
 
-def test_flags_switch_off_what_they_name(load) -> None:
+def test_flags_switch_off_springs_dampers_and_actuators(load) -> None:
     soft = HINGE.replace('name="j"', 'name="j" stiffness="3" damping="2"')
     for flag in ("spring", "damper"):
         system = load(mjcf(soft, f'<option><flag {flag}="disable"/></option>'))
@@ -358,7 +358,7 @@ def test_gravity_is_compensated_by_its_share(load) -> None:
 
 
 def test_servos_and_ropes_survive_a_round_trip(load, tmp_path: Path) -> None:
-    """Springs of servos join those of joints; ropes with motors, tied joints, wrenches and held bodies are written and read again."""
+    """Springs of servos join those of joints; ropes with motors, tied joints, wrenches and compensated bodies are written and read again."""
     text = mjcf(
         f'<body name="a" gravcomp="0.5"><joint name="j" stiffness="3" springref="0.4"/>{INERTIAL}<site name="s" pos="1 0 0"/>'
         f'<body name="b" pos="0 0 1"><joint name="k" axis="1 0 0" ref="0.3"/>{INERTIAL}<site name="t" pos="0 1 0"/></body></body>'

@@ -37,7 +37,7 @@ def sliders_of(path: Path) -> dict:
 
 
 def moved(data: dict, values: list[float]) -> dict[str, np.ndarray]:
-    """What the script of the page computes."""
+    """The poses that the script of the page computes."""
     matrix = lambda entries: np.array(entries).reshape(4, 4).T  # noqa: E731
     poses = {"world": matrix(data["root"])}
     for edge in data["edges"]:

@@ -1,4 +1,4 @@
-"""Systems written as URDF and MJCF and read again are the same systems; what is lost is said."""
+"""Systems written as URDF and MJCF and read again are the same systems; losses are reported."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_free_spherical_and_several_joints_of_one_body(tmp_path: Path) -> None:
     assert report.losses == ()
 
 
-def test_losses_are_said(tmp_path: Path) -> None:
+def test_losses_are_reported(tmp_path: Path) -> None:
     system = ht.System(gravity=(0, 0, -1.62))
     system.body("a", joint=ht.Universal(), inertia=INERTIA)
     system.potential(lambda q: q[0] ** 2)
@@ -112,7 +112,7 @@ def test_losses_are_said(tmp_path: Path) -> None:
     assert not (tmp_path / "b.urdf").exists()
 
 
-def test_loops_become_soft_constraints_there_and_exact_ones_here(tmp_path: Path) -> None:
+def test_loops_survive_a_round_trip(tmp_path: Path) -> None:
     system = ht.System(name="four bar")
     system.body("crank", joint=ht.Revolute("y"), inertia=INERTIA)
     system.body("rocker", at=(1.0, 0.0, 0.0), joint=ht.Revolute("y"), inertia=INERTIA)
@@ -125,8 +125,8 @@ def test_loops_become_soft_constraints_there_and_exact_ones_here(tmp_path: Path)
     assert_allclose(again.constraint_jacobian(q), model.constraint_jacobian(q), atol=1e-14)
 
 
-def test_meshes_go_with_the_file(tmp_path: Path) -> None:
-    """Those outside of the folder are copied beside the file, those that MuJoCo does not read as STL; the shape stays the same."""
+def test_meshes_are_copied_with_the_file(tmp_path: Path) -> None:
+    """Meshes outside the folder are copied next to the file, as STL if MuJoCo does not read them; the shape stays the same."""
     trimesh = pytest.importorskip("trimesh")
     elsewhere, here = tmp_path / "elsewhere", tmp_path / "here"
     elsewhere.mkdir()
@@ -159,7 +159,7 @@ def test_meshes_go_with_the_file(tmp_path: Path) -> None:
 
 
 def test_meshes_of_two_files_in_one_folder(tmp_path: Path) -> None:
-    """Files of one stem share their folder of meshes: equal ones are there once, others beside each other."""
+    """Files of one stem share their folder of meshes: equal ones are stored once, others under different names."""
     from heavytop.io.mesh_files import stl
 
     here = tmp_path / "here"
@@ -196,10 +196,10 @@ def test_elements_in_ball_joints(tmp_path: Path) -> None:
     system = ht.System(name="balls")
     ball = ht.Spherical(stiffness=2.0, damping=0.3, armature=0.05)
     system.body("even", joint=ball, inertia=INERTIA)
-    system.body("odd", parent="even", joint=ht.Spherical(damping=(0.1, 0.2, 0.3)), inertia=INERTIA)
+    system.body("uneven", parent="even", joint=ht.Spherical(damping=(0.1, 0.2, 0.3)), inertia=INERTIA)
     model = system.derive(native=False)
     report = model.to_mjcf(tmp_path / "balls.xml")
-    assert [str(item.name) for item in report.losses] == ["joint damper in 'odd'"]
+    assert [str(item.name) for item in report.losses] == ["joint damper in 'uneven'"]
     again = ht.load(tmp_path / "balls.xml").derive(native=False)
     rng = np.random.default_rng(1)
     q, v = model.random(rng), rng.standard_normal(model.nv)

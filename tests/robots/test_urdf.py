@@ -89,7 +89,7 @@ def test_free_base_and_fixed_base(load) -> None:
 
 
 def test_mimic_joints_equal_a_reduction_by_hand(load) -> None:
-    """M, c and the potential of the coupled model are those of the free one seen along q(w) = T w + offset."""
+    """M, c and the potential of the coupled model are those of the free one along q(w) = T w + offset."""
     mimic = '<mimic joint="a" multiplier="-0.5" offset="0.2"/>'
     again = '<mimic joint="b" multiplier="2" offset="0.1"/>'
     axes = ['<axis xyz="0.6 0 0.8"/>', '<axis xyz="0 1 0"/>', '<axis xyz="1 0 0"/>']
@@ -354,7 +354,7 @@ def test_paths_that_are_not_robot_files(tmp_path) -> None:
         ht.load(tmp_path / "robot.xacro")
 
 
-def test_coupled_joint_says_what_it_needs() -> None:
+def test_wrong_couplings_are_rejected() -> None:
     system = ht.System()
     system.body("a", joint=ht.Coupled(ht.Revolute("z"), "b"), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))
     with pytest.raises(ht.errors.UnknownNameError, match=r"unknown joint \(that 'a' follows\) 'b'"):

@@ -1,4 +1,4 @@
-"""Elements and attributes of URDF that are not known: none is dropped without an entry in the report."""
+"""Unknown elements and attributes of URDF: each has an entry in the report."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ MISSPELT = {
         {"joint": '<limit EFFORT="10"/>'},
         ":5: attribute 'EFFORT' is lost: not read inside <limit>. Did you mean 'effort'?",
     ),
-    "beside the right one": (
+    "next to the right one": (
         {"joint": '<limit effort="1" command_effort="10"/>'},
         ":5: attribute 'command_effort' is lost: not read inside <limit>",
     ),
@@ -94,7 +94,7 @@ MISSPELT = {
 
 
 @pytest.mark.parametrize("case", MISSPELT)
-def test_what_is_not_known_is_lost_by_name_and_line(load, case) -> None:
+def test_unknown_parts_are_lost_by_name_and_line(load, case) -> None:
     parts, expected = MISSPELT[case]
     report = load(**parts).report
     assert [str(item).split("robot.urdf")[1] for item in report.losses] == [expected]
@@ -102,7 +102,7 @@ def test_what_is_not_known_is_lost_by_name_and_line(load, case) -> None:
         load(**parts, strict=True)
 
 
-def test_the_same_kind_is_one_entry_that_counts(load) -> None:
+def test_equal_kinds_are_counted_in_one_entry(load) -> None:
     shapes = "".join(
         f'\n<visual drake:k="{k}"><geometry><sphere radius="1"/></geometry><drake:x/></visual>' for k in range(7)
     )
@@ -112,8 +112,8 @@ def test_the_same_kind_is_one_entry_that_counts(load) -> None:
     assert losses[1].note == "not read inside <visual> (7 times, lines 4, 5, 6, 7, 8 and more)"
 
 
-def test_what_is_lost_as_a_whole_is_not_looked_into(load) -> None:
-    root = '<gazebo reference="a"><x y="1"/></gazebo><transmission name="t" odd="1"><joint name="none"/><x/></transmission>'
+def test_contents_of_lost_parts_are_not_inspected(load) -> None:
+    root = '<gazebo reference="a"><x y="1"/></gazebo><transmission name="t" other="1"><joint name="none"/><x/></transmission>'
     more = {"joint": '<calibration x="1"/>', "link": "<collision><x/></collision>"}
     losses = load(root=root, **more).report.losses
     assert sorted(item.what for item in losses) == ["calibration", "collision geometry", "gazebo", "transmission"]

@@ -1,4 +1,4 @@
-"""A made-up flight to look at: a quadcopter flies a looping with a slung load, a little off its reference."""
+"""An artificial flight: a quadcopter flies a looping with a slung load, a little off its reference."""
 
 from __future__ import annotations
 
@@ -123,8 +123,6 @@ def looping(duration: float = 5.0, rate: float = 400.0, load: bool = False) -> R
             ("largest thrust", f"{100 * thrust.max() / LIMITS[1]:.0f} % of limit"),
         ),
         tables=(numbers, parameters),
-        notes=(
-            "The reference is feasible. The wobble is added by hand, so that the ghost can be told from the vehicle.",
-        ),
+        notes=("The reference is feasible. The wobble is added by hand, so that the ghost differs from the vehicle.",),
         markers=(Marker(0.9, "loop begins"), Marker(2.1, "upside down"), Marker(3.3, "loop ends")),
     )

@@ -1,4 +1,4 @@
-"""Force elements that want a line get one, from end to end at every time, whoever wrote them."""
+"""Force elements are drawn as lines from end to end at every time, also user-defined ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from heavytop.system.forces import Line
 
 
 class Rope(ht.PairElement):
-    """Somebody's own element."""
+    """A user-defined element."""
 
     def __init__(self, a: str, b: str) -> None:
         self.a, self.b = a, b
@@ -45,14 +45,14 @@ def drawn(element: ht.ForceElement) -> tuple[list[str], np.ndarray, np.ndarray]:
     return list(pieces), heights.min(axis=1), heights.max(axis=1)
 
 
-def test_a_line_reaches_from_end_to_end_whatever_its_length() -> None:
+def test_a_line_of_any_length_reaches_from_end_to_end() -> None:
     names, low, high = drawn(Rope("world", "ball"))
     assert len(names) == 4  # from 0.3 m to 1 m
     assert_allclose(low, np.linspace(-0.3, -1.0, 5), atol=0.01)
     assert_allclose(high, 0.0, atol=0.01)
 
 
-def test_an_element_says_where_its_line_is() -> None:
+def test_elements_define_their_lines() -> None:
     _, low, high = drawn(Anchored("world", "ball"))
     assert_allclose(low, np.linspace(-0.3, -1.0, 5), atol=0.01)
     assert_allclose(high, 2.0, atol=0.01)

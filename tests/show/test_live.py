@@ -28,7 +28,7 @@ def test_the_numbers_name_limits_and_notes() -> None:
     assert "not limited" in numbers_html(LiveFlight("tricopter", background=False).snapshot)
 
 
-def test_without_viser_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_viser_the_command_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     from heavytop.show.live import Cockpit, MissingViserError
 
     monkeypatch.setitem(sys.modules, "viser", None)

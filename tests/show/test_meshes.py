@@ -1,4 +1,4 @@
-"""Meshes have the volumes of their solids, outward normals, and say what is wrong with bad input."""
+"""Meshes have the volumes of their solids, outward normals, and reject bad input."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_leading_edge_of_a_counterclockwise_propeller_is_high() -> None:
     assert tip[tip[:, 1] > 0, 2].mean() > tip[tip[:, 1] < 0, 2].mean()
 
 
-def test_moving_turns_normals_too() -> None:
+def test_moving_turns_normals() -> None:
     pose = np.eye(4)
     pose[:3, :3] = rotation_with_z(np.array([0.6, 0.0, 0.8]))
     pose[:3, 3] = (1, 2, 3)
@@ -146,7 +146,7 @@ def test_a_slung_load_hangs_at_the_end_of_its_cable() -> None:
     np.testing.assert_allclose(crate.vertices.mean(axis=0), (0, 0, -0.5), atol=1e-12)
 
 
-def test_bad_meshes_say_what_is_wrong() -> None:
+def test_bad_meshes_are_rejected() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown role 'bodi'\. Did you mean 'body'\?"):
         box((1, 1, 1), role="bodi")
     with pytest.raises(ShapeError, match=r"size of a box must have shape \(3,\), got \(2,\)"):

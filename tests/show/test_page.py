@@ -1,4 +1,4 @@
-"""The page is one file, small, safe, complete and written at once."""
+"""The page is one file, small, safe, complete and written atomically."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def part(text: str, name: str) -> str:
     return match[1]
 
 
-def test_a_usual_page_is_below_two_megabytes(text: str) -> None:
+def test_an_ordinary_page_is_below_two_megabytes(text: str) -> None:
     assert len(text.encode()) < 2_000_000
 
 
@@ -65,7 +65,7 @@ def test_the_page_carries_its_data(text: str, report: Report) -> None:
     assert panel["limits"] == [0.0, 9.0]
 
 
-def test_the_page_asks_for_nothing_and_forbids_it(text: str) -> None:
+def test_the_page_makes_no_requests_and_forbids_them(text: str) -> None:
     own = re.sub(r'<script type="[a-z/]+" id="\w+">.*?</script>', "", text, flags=re.DOTALL)
     addresses = set(re.findall(r"https?://[^\s\"'<>]+", own))
     assert addresses == {"http://www.w3.org/2000/svg"}  # a name space, not a request
@@ -73,7 +73,7 @@ def test_the_page_asks_for_nothing_and_forbids_it(text: str) -> None:
     assert not re.search(r"<(link|img|iframe)\b|@import|\bsrc=", own)
 
 
-def test_no_text_can_leave_its_place(report: Report) -> None:
+def test_text_is_escaped(report: Report) -> None:
     nasty = '</script><script>alert(1)</script>\u2028 & "x" ${y}'
     text = page(replace(report, title=nasty, notes=(nasty,), tables=(Table(nasty, [(nasty, nasty)]),)))
     assert "<script>alert" not in text
@@ -117,7 +117,7 @@ def test_a_page_ends_as_browsers_expect(tmp_path: Path, report: Report) -> None:
     other = tmp_path / "run.nc"
     other.write_text("mine")
     for path in (tmp_path / "x", other):
-        with pytest.raises(FileFormatError, match=r"must end with \.html or \.htm, got"):
+        with pytest.raises(FileFormatError, match=r"\.html or \.htm"):
             write_page(report, path)
     assert [p.name for p in tmp_path.iterdir()] == ["run.nc"]
     assert other.read_text() == "mine"
@@ -128,7 +128,7 @@ def test_writing_is_all_or_nothing(tmp_path: Path, report: Report, monkeypatch: 
     target = tmp_path / "flight.html"
     target.write_text("old")
     monkeypatch.setattr(page_module, "SIZE_LIMIT", 1000)
-    with pytest.raises(FileFormatError, match=r"would have \d\.\d MB, the limit is 0 MB\. Use fewer"):
+    with pytest.raises(FileFormatError, match=r"\d\.\d MB, the limit is 0 MB"):
         write_page(report, target)
     assert target.read_text() == "old"
     monkeypatch.undo()
@@ -148,13 +148,13 @@ def test_writing_is_all_or_nothing(tmp_path: Path, report: Report, monkeypatch: 
 
 
 def test_a_missing_folder_is_named(tmp_path: Path, report: Report) -> None:
-    with pytest.raises(FileFormatError, match=r"the folder .*nowhere' does not exist\. Create it first"):
+    with pytest.raises(FileFormatError, match=r"nowhere"):
         write_page(report, tmp_path / "nowhere" / "flight.html")
 
 
 def test_the_camera_looks_across_the_plane_of_the_loop(report: Report) -> None:
     extent = extent_of(report.scene)
-    # the loop lies in the x-z plane: seen from -y, 24 degrees to the side
+    # the loop is in the x-z plane: seen from -y, 24 degrees to the side
     assert np.degrees(extent.azimuth) == pytest.approx(-90 + 24, abs=6)
     path = report.scene.trails["path"].points
     assert np.max(np.linalg.norm(path - extent.center, axis=-1)) < extent.radius
@@ -200,5 +200,5 @@ def test_curves_stand_out_from_the_ground(colors: tuple[str, ...], ground: str) 
         assert (high + 0.05) / (low + 0.05) >= 3.0, color
 
 
-def test_every_curve_has_a_mark_of_its_own() -> None:
+def test_every_curve_has_its_own_mark() -> None:
     assert len(set(palette.MARKS)) == len(palette.MARKS) == len(palette.SERIES_LIGHT) == len(palette.SERIES_DARK)

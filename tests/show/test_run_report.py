@@ -67,7 +67,7 @@ def test_show_writes_a_page(run: ht.Run, tmp_path: Path) -> None:
         assert word in text
 
 
-def test_bodies_are_where_the_model_says(run: ht.Run, report: Report) -> None:
+def test_bodies_have_the_poses_of_the_model(run: ht.Run, report: Report) -> None:
     model = crane()
     pose = model.pose("world", "hook", run.q)
     center = pose[:, :3, 3] - pose[:, :3, 2]
@@ -118,7 +118,7 @@ def test_one_trajectory_of_a_batch(batch: ht.Run) -> None:
     chosen = report_of(batch, (1, 1))
     assert report_of(batch, 3).subtitle == chosen.subtitle
     assert "trajectory (1, 1) of 2 x 2" in chosen.subtitle
-    # it is cut where it ends, and hangs on the longer rope of its own parameter
+    # it is cut at its end, and hangs on the longer rope of its parameter
     assert chosen.scene.times[-1] < 0.2 < report_of(batch).scene.times[-1]
     path = chosen.scene.trails["path of hook"].points
     np.testing.assert_allclose(path[0], [0, 0, -2], atol=1e-12)
@@ -129,7 +129,7 @@ def test_one_trajectory_of_a_batch(batch: ht.Run) -> None:
         report_of(batch, (0, 2))
 
 
-def test_what_cannot_be_shown_says_why(run: ht.Run, tmp_path: Path) -> None:
+def test_runs_that_cannot_be_shown_are_rejected(run: ht.Run, tmp_path: Path) -> None:
     swing = UserDynamics(ht.coordinates.Circle(), lambda q, v: ht.vector(-9.81 * q[1]), name="swing")
     made = ht.simulate(swing, ([0.0, 1.0], [0.0]), until=0.1, step=0.01)
     with pytest.raises(SimulationError, match=r"'swing' was made from UserDynamics, which has .* no bodies to show"):
@@ -242,7 +242,7 @@ def test_inputs_of_one_kind_have_a_unit() -> None:
     assert units == ["N", "N m", "units of each input"]
 
 
-def test_velocities_of_the_user_are_not_called_inputs() -> None:
+def test_user_defined_velocities_are_not_called_inputs() -> None:
     system = ht.System(name="pendulum")
     system.body("bob", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
     model = system.derive(velocity=lambda q, v: ht.vector(2.0 * v[0]))
@@ -254,5 +254,5 @@ def test_a_motion_that_diverged_has_a_page(tmp_path: Path) -> None:
     model = load("double-pendulum").derive()
     run = ht.simulate(model, ([1.0, 0.5], [0.0, 0.0]), until=400.0, step=2.0)
     assert not run.outcome.ok
-    assert np.nanmax(np.abs(run.v)) > 1e39  # beyond what the page's numbers can hold
+    assert np.nanmax(np.abs(run.v)) > 1e39  # beyond 32-bit floats
     assert run.show(tmp_path / "diverged.html").stat().st_size > 10_000

@@ -1,4 +1,4 @@
-"""Scenes and reports check what they are given and never change it."""
+"""Scenes and reports check their arguments and never change them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_arrays_are_read_only_copies() -> None:
         ),
     ],
 )
-def test_bad_input_says_what_is_wrong(build, error: type[Exception], text: str) -> None:
+def test_bad_input_is_rejected(build, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         build()
 

@@ -43,13 +43,13 @@ def test_page_has_all_parts_and_needs_no_network(tmp_path: Path) -> None:
     assert result.show(tmp_path / "x.html").stat().st_size > 50_000
 
 
-def test_small_sweeps_have_pages_too(tmp_path: Path) -> None:
+def test_small_sweeps_have_pages(tmp_path: Path) -> None:
     for over in ({"x": [1.0, 2.0]}, {"x": [1.0]}, {}):
         result = ht.sweep(lambda x=0.0: {"y": x}, over=over)
         assert "Notable points" in page(result)
 
 
-def test_integers_that_are_not_there_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_integers_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     def count(x: float) -> dict[str, int]:
         if x == 1:
             raise ArithmeticError
@@ -89,7 +89,7 @@ def test_points_that_failed_have_no_page_and_others_take_their_place(tmp_path: P
     assert "least v" in rows
 
 
-def test_numbers_come_along_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_are_embedded_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     over = {"x": [0.0, 1.0], "y": [0.0, 2.0], "kind": ["a"], "z": ht.normal(0, 0.1)}
     result = ht.sweep(point, over=over, draws=2)
     found = re.search(r"download='Sweep.csv' href='data:text/csv;base64,([^']+)'", page(result))
@@ -105,7 +105,7 @@ def test_numbers_come_along_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_calls_on_the_page_run_the_point_again() -> None:
-    """Whatever the dimensions are called, what the page says is Python and gives the numbers that it shows."""
+    """The calls are Python, also with unusual names of dimensions, and return the displayed numbers."""
     model = ht.library.load("pendulum").derive()
     over = {"integrator": ["rkmk4", "rkmk6"], "theta.angle": [0.1, 0.2]}
     result = ht.sweep(model, over=over, measure={"end": "theta.rate"}, until=0.1, step=0.01)

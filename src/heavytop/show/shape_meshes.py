@@ -139,7 +139,7 @@ def with_normals(vertices: Floats, faces: np.ndarray, role: str) -> Surface:
     kept = area > 0
     faces, normals, area = faces[kept], normals[kept], area[kept]
     unit = normals / area[:, None]
-    # corners sorted by vertex; each looks at all faces around its vertex
+    # corners sorted by vertex; each considers all faces around its vertex
     vertex, face = faces.reshape(-1), np.repeat(np.arange(len(faces)), 3)
     order = np.argsort(vertex, kind="stable")
     starts = np.searchsorted(vertex[order], np.arange(len(vertices) + 1))

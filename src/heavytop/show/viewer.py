@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -208,6 +209,7 @@ def snapshot(meshes: dict[str, Surface]) -> bytes:
     return plot.get_binary_snapshot(compression_level=9)
 
 
+@cache
 def viewer_source() -> bytes:
     """K3D's standalone viewer, compressed with zlib."""
     import k3d

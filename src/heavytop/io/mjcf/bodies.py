@@ -85,7 +85,7 @@ class BodyReader:
             self._body(child, name, frame, inner)
 
     def _contents(self, e: Element, link: RobotLink, childclass: str | None) -> BodyContents:
-        """Read the sites and visuals of a body, and collect its other contents; those of the world are read at once."""
+        """Read the sites and visuals of a body, and collect its other contents; bodies of the world are read directly."""
         contents = BodyContents()
         for child, at, outer in self._without_frames(e, np.eye(4), childclass):
             if child.tag == "geom":

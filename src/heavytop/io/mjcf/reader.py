@@ -126,7 +126,7 @@ def _read_tendons(section: Element, robot: Robot, defaults: Defaults, zeros: dic
 
 
 def _tendon(e: Element, name: str, rest_length: float, shift: float, **kind) -> Tendon:
-    """A tendon; the spring length -1 stands for the length where the springs of the joints are relaxed."""
+    """A tendon; the spring length -1 denotes the length where the springs of the joints are relaxed."""
     given = e.numbers("springlength", None, (-1.0,))
     if len(given) not in (1, 2):
         raise e.error(f"springlength must hold one or two numbers, got {len(given)}.")

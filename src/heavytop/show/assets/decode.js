@@ -100,7 +100,7 @@ const valueAt = (times, values, t) => {
   return values[low] + ((t - times[low]) / (times[high] - times[low])) * (values[high] - values[low]);
 };
 
-// Three significant digits, or four of the largest size that a number comes to, without an exponent where possible; a real minus sign.
+// Three significant digits, or four relative to the largest value, without an exponent where possible; a real minus sign.
 const formatNumber = (x, largest = 0) => {
   if (x === 0) return "0";
   const size = Math.max(Math.abs(x), largest);

@@ -173,7 +173,7 @@ const main = async () => {
     byId("ticks").append(tick);
   }
 
-  // names of moments are left out where they would overlap
+  // names of markers are omitted where they would overlap
   const tidyTicks = () => {
     let end = -Infinity;
     for (const name of byId("ticks").querySelectorAll("b")) {
@@ -203,7 +203,7 @@ const main = async () => {
     await stage.load();
     byId("message").hidden = true;
     stage.paint(theme());
-    // K3D draws its objects once more a little later, in the colours of the file: they are painted again, and only then shown
+    // K3D draws its objects again a little later, in the colours of the file: they are painted again before they are shown
     for (const wait of [60, 300, 1200]) setTimeout(() => { stage.paint(theme()); byId("canvas").classList.remove("waiting"); }, wait);
     const close = scene.view.radius > 10 * scene.view.body;
     update();

@@ -1,4 +1,4 @@
-// Curves over time, as SVG: colour and mark shape tell them apart, references are dashed, limits hatched, one cursor for all.
+// Curves over time, as SVG: distinguished by colour and mark shape, references dashed, limits hatched, one cursor for all.
 
 const MARK_PATHS = {
   circle: "M-3.2 0a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0 -6.4 0z",
@@ -11,7 +11,7 @@ const MARK_PATHS = {
   star: "M0 -4L0 4M-3.5 -2L3.5 2M-3.5 2L3.5 -2",
 };
 
-// Round numbers between low and high, about as many as wanted, at least two.
+// Round numbers between low and high, about the wanted number, at least two.
 const niceTicks = (low, high, count) => {
   const raw = (high - low) / Math.max(count, 2);
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -36,7 +36,7 @@ class Plot {
       mark: palette.marks[k % palette.marks.length],
       hidden: false,
     }));
-    // what is this small beside the largest value of the panel is rounding, and is shown as 0
+    // smaller values relative to the largest one of the panel are rounding errors, and shown as 0
     for (const curve of this.series) curve.largest = curve.values.reduce((most, y) => Math.max(most, Math.abs(y)), 0);
     const largest = Math.max(0, ...this.series.map((curve) => curve.largest));
     this.noise = Math.max(1e-9 * largest, 1e-13);
@@ -63,7 +63,7 @@ class Plot {
       this.legend.append(curve.button);
     }
     this.picture = svg("svg", { class: "plot", role: "img", tabindex: "-1" });
-    // what moves with time lies above the picture in layers of its own, so that curves are painted once and not in every frame
+    // parts that move with time are in separate layers above, so that curves are painted once and not in every frame
     this.cursor = element("div", { class: "cursor" });
     this.ghostCursor = element("div", { class: "cursor hover", hidden: "" });
     this.overlay = element("div", { class: "overlay", "aria-hidden": "true" }, this.ghostCursor, this.cursor);
@@ -135,7 +135,7 @@ class Plot {
     return [low >= 0 && low < margin ? -0.02 * (high - low) - (this.panel.limits ? margin : 0) : low - margin, high + margin];
   }
 
-  // Size, range and ticks, and the room that this plot needs on its left for numbers and on its right for names.
+  // Size, range and ticks, and the margins for numbers on the left and names on the right.
   measure() {
     const box = this.picture.getBoundingClientRect();
     this.width = Math.max(Math.round(box.width), 240);
@@ -149,7 +149,7 @@ class Plot {
     };
   }
 
-  // All plots are drawn with the same margins, so that the same time is at the same place in each.
+  // All plots are drawn with the same margins, so that the same time is at the same position in each.
   draw(margins = this.margins) {
     this.measure();
     this.margins = margins;
@@ -254,7 +254,7 @@ const drawAll = (plots) => {
   const rooms = plots.map((plot) => plot.measure());
   const left = Math.max(...rooms.map((room) => room.left));
   const right = Math.max(...rooms.map((room) => room.right));
-  // names at the ends only where they leave enough room for the curves; the legend above has them anyway
+  // names at the ends only if they leave enough room for the curves; the legend above has them too
   const margins = { left, right: right > 0.22 * plots[0].width ? 14 : right };
   for (const plot of plots) plot.draw(margins);
 };

@@ -1,7 +1,7 @@
 // The 3-D view. K3D decodes the snapshot, makes three.js objects and handles the mouse; this class moves the objects.
 //
-// K3D's own time series rebuild objects on every change of time and know neither attached parts nor growing curves, so each frame
-// writes the matrices of the three.js objects and then asks K3D to draw. K3D also calls controls.update() in a loop of its own,
+// K3D's time series rebuild objects on every change of time and support neither attached parts nor growing curves, so each frame
+// writes the matrices of the three.js objects and then lets K3D draw. K3D also calls controls.update() in its own loop,
 // which draws again if the camera has moved since; calling it here first makes that second drawing unnecessary.
 
 class Stage {
@@ -27,7 +27,7 @@ class Stage {
     new Function("define", source)((name, dependencies, factory) => {
       library = factory();
     });
-    // K3D adds style sheets for formulas, with fonts beside the page that do not exist, and for a menu; neither is used here
+    // K3D adds style sheets for formulas, with fonts that do not exist here, and for a menu; neither is used
     for (const sheet of document.head.querySelectorAll("style")) if (sheet.textContent.includes("KaTeX")) sheet.remove();
     this.k3d = await library.CreateK3DAndLoadBinarySnapshot(base64Bytes("snapshot"), this.host);
     this.world = this.k3d.getWorld();
@@ -46,8 +46,8 @@ class Stage {
 
   onGrab() {}
 
-  // Ground, shadows and paths have their own colour, whatever the light. K3D gives every mesh a lit material and does not hand out
-  // three.js; its lines have the plain material, so one short line comes with the snapshot and lends its material's class.
+  // Ground, shadows and paths have their own colour, independent of the light. K3D gives every mesh a lit material and does not
+  // expose three.js; its lines have the plain material, so one short line in the snapshot provides the class of its material.
   flatten() {
     const lender = this.objects.get("plain");
     const Plain = lender.material.constructor;
@@ -65,7 +65,7 @@ class Stage {
     }
   }
 
-  // Paths are tubes; seen from far away they stay at least as wide as can be seen.
+  // Paths are tubes; from far away they keep the least visible width.
   widen(material) {
     material.onBeforeCompile = (shader) => {
       shader.uniforms.widthPerDepth = this.widthPerDepth;
@@ -132,7 +132,7 @@ class Stage {
     return node;
   }
 
-  // A sun fixed in the world, from above, so that the shading tells up from down; K3D's lamps turn with the camera.
+  // A sun fixed in the world, from above, so that the shading shows up and down; K3D's lamps turn with the camera.
   light() {
     const { scene, keyLight, fillLight, headLight, backLight } = this.world;
     for (const [lamp, place, power] of [[keyLight, [0.35, -0.6, 1], 2.3], [fillLight, [-0.7, 0.5, 0.25], 0.75], [backLight, [0, 0, -1], 0.35]]) {
@@ -155,7 +155,7 @@ class Stage {
         part.material.color.r = rgb[0];
         part.material.color.g = rgb[1];
         part.material.color.b = rgb[2];
-        // arrows and ghosts shine a little by themselves, so that they are seen from their dark side too
+        // arrows and ghosts emit a little light, so that they are visible from their dark side
         const own = { arrow: 0.5, ghost: 0.5, blur: 0.6 }[name.split("/")[0]] || 0;
         if (!part.material.emissive) return;
         part.material.emissive.copy(part.material.color).multiplyScalar(own);
@@ -192,7 +192,7 @@ class Stage {
     return radius / Math.sin(Math.min(vertical, horizontal));
   }
 
-  // Where to look and from how far, so that every position of a body is in the picture and as large as possible.
+  // Target and distance of the camera, so that every position of a body is in the picture and as large as possible.
   fit(azimuth, elevation) {
     const { center, radius, body } = this.scene.view;
     const { ground } = this.scene;
@@ -308,8 +308,8 @@ class Stage {
     }
   }
 
-  // A part that turns on another body. What turns more than the eye can follow between two pictures is drawn as a disc, with
-  // blades that turn in the right sense as fast as can still be seen.
+  // A part that turns on another body. If it turns too fast for the eye between two frames, it is drawn as a disc, with
+  // blades that turn in the right sense at the largest visible speed.
   spin(body, bodies, at, elapsed) {
     const parent = bodies.find((entry) => entry.name === body.parent);
     const angle = lerp(body.data, 1, 0, 1, at, [0])[0] + body.first;
@@ -375,7 +375,7 @@ class Stage {
       if (!visible) return;
       const p = new Vector(...point).project(camera);
       const x = ((p.x + 1) / 2) * width, y = ((1 - p.y) / 2) * height;
-      // a label that would cover an earlier one is left out
+      // a label that would cover an earlier one is omitted
       const box = [x, y, x + 7 * node.textContent.length, y + 15];
       const covers = taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3]);
       node.hidden = covers || p.z > 1 || Math.abs(p.x) > 1 || Math.abs(p.y) > 1;
