@@ -12,8 +12,6 @@ from scipy.linalg import expm
 import heavytop as ht
 from heavytop.compile import trace
 from heavytop.errors import ShapeError, SimulationError, UnknownNameError
-from heavytop.simulate import controller
-from heavytop.simulate.dynamics import as_dynamics
 
 J = 1.0  # moment of inertia of the arm about its axis
 
@@ -176,30 +174,6 @@ def test_reference_is_given_to_the_law(arm: ht.Model) -> None:
         ht.simulate(arm, START, 1.0, 0.1, control=ht.Feedback(lambda q: q, ("q",)), reference=np.sin)
     with pytest.raises(SimulationError, match="reference= needs a law"):
         ht.simulate(arm, START, 1.0, 0.1, reference=np.sin)
-
-
-@pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45"])
-def test_native_code_of_a_law_is_found_again_and_bounded(
-    arm: ht.Model, integrator: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dynamics = as_dynamics(arm)
-    traced = []
-    original = controller._bound
-
-    def counted(*arguments: Any) -> Any:
-        traced.append(arguments)
-        return original(*arguments)
-
-    monkeypatch.setattr(controller, "_bound", counted)
-    law = WithReference(np.sin)
-    ht.simulate(arm, START, 0.1, 0.1, integrator, control=law)
-    made = len(dynamics.steppers)
-    ht.simulate(arm, START, 0.1, 0.1, integrator, control=law)
-    assert len(dynamics.steppers) == made
-    assert len(traced) == 1
-    for _ in range(made, 20):
-        dynamics.steppers.recall(object(), lambda: None)
-    assert len(dynamics.steppers) == dynamics.steppers.size == 16
 
 
 def law_with(outputs: dict[str, int], takes: dict[str, int] | None = None, **members: Any) -> Any:

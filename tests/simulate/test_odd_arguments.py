@@ -25,18 +25,14 @@ def rod() -> ht.Model:
     ("options", "message"),
     [
         ({"control_step": float("nan")}, "control_step must be a finite number"),
-        ({"control_step": "a"}, "control_step must be a finite number"),
         ({"events": 5}, "events must be ht.Event"),
         ({"events": [5]}, "an event must be"),
-        ({"threads": "a"}, "threads must be None"),
-        ({"threads": 0}, "threads must be None"),
-        ({"threads": 1.5}, "threads must be None"),
-        ({"inputs": "a"}, "inputs of 'rod' must be real numbers"),
+        ({"threads": 0}, "threads must be 1, 2"),
         ({"inputs": {"torque": 1.0}}, "inputs of 'rod' must be real numbers"),
         ({"inputs": [1j]}, "inputs of 'rod' must be real numbers"),
         ({"inputs": lambda t: [np.sin(t)]}, r"inputs must be a function of \(t, q, v\)"),
         ({"record_every": 0}, "record_every"),
-        ({"hold": 5}, "hold must be one of"),
+        ({"hold": "first-order"}, "hold must be one of"),
     ],
 )
 def test_options(rod: ht.Model, options: dict[str, Any], message: str) -> None:
@@ -134,7 +130,7 @@ def test_lanes_are_powers_of_two(rod: ht.Model) -> None:
         rod.compiled("acceleration", lanes=3)
 
 
-def test_numbers_by_name_are_refused_with_the_way_to_give_them(rod: ht.Model) -> None:
+def test_numbers_by_name_raise_with_the_way_to_give_them(rod: ht.Model) -> None:
     with pytest.raises(ShapeError, match="Give the numbers in their order, without names"):
         ht.simulate(rod, ({"rod.angle": 0.1}, [0.0]), 0.1, 0.01)
 
@@ -143,7 +139,7 @@ def test_numbers_by_name_are_refused_with_the_way_to_give_them(rod: ht.Model) ->
     ("wrong", "message"),
     [
         (lambda rod: ht.Inertia("1 kg"), "mass of inertia must be real numbers"),
-        (lambda rod: ht.System(gravity="down"), "gravity of a system must be three numbers"),
+        (lambda rod: ht.System("down"), "gravity must be three numbers"),
         (lambda rod: ht.System(gravity=[[1], [2, 3]]), "gravity of 'system' must be real numbers"),
         (
             lambda rod: ht.control.Weights(places={"rod.angle": 1.0}).vectors(rod),
