@@ -8,7 +8,7 @@ minimises Gauss' function (eq. 3.24): with Z = M^-1 Phi^T and S = Phi Z
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -202,6 +202,14 @@ class ConstrainedDynamics:
                 part = replace(part, friction=force)
             self.rows.append(part)
 
+    def blocks(self) -> Iterator[tuple[Rows, slice]]:
+        """The rows of each constraint, and their place among all rows."""
+        start = 0
+        for rows in self.rows:
+            stop = start + shape(rows.Phi)[0]
+            yield rows, slice(start, stop)
+            start = stop
+
     @cached_property
     def Phi(self) -> Array:
         """All rows (m, nv)."""
@@ -289,14 +297,12 @@ class ConstrainedDynamics:
     @cached_property
     def friction(self) -> ReactionFriction | None:
         """Friction that depends on the reactions, if any."""
-        count, start, terms = self.Phi.shape[0], 0, []
-        for rows in self.rows:
-            size = rows.Phi.shape[0]
+        count, terms = self.Phi.shape[0], []
+        for rows, at in self.blocks():
             if rows.friction is not None:
-                own = np.eye(size) if rows.wrench_map is None else transpose(rows.wrench_map)[:3, :]
-                before, behind = np.zeros((own.shape[0], start)), np.zeros((own.shape[0], count - start - size))
+                own = np.eye(at.stop - at.start) if rows.wrench_map is None else transpose(rows.wrench_map)[:3, :]
+                before, behind = np.zeros((own.shape[0], at.start)), np.zeros((own.shape[0], count - at.stop))
                 terms.append(FrictionTerm(rows.name, rows.friction, np.concatenate([before, own, behind], axis=1)))
-            start += size
         if not terms:
             return None
         hold = lambda a: -self._compliance.solve(np.matvec(self.Phi, a))  # noqa: E731
@@ -336,12 +342,10 @@ class ConstrainedDynamics:
 
     def reactions(self, u: Array) -> dict[str, Array]:
         """Name -> reaction: for a loop the wrench (6,) on b in its joint frame, else the generalised force (nv,)."""
-        lam, start, result = self.multipliers(u), 0, {}
-        for rows in self.rows:
-            part = lam[start : start + rows.Phi.shape[0]]
-            start += rows.Phi.shape[0]
+        lam, result = self.multipliers(u), {}
+        for rows, at in self.blocks():
             map_ = rows.Phi if rows.wrench_map is None else rows.wrench_map
-            result[rows.name] = np.matvec(transpose(map_), part)
+            result[rows.name] = np.matvec(transpose(map_), lam[at])
         return result
 
     def position_correction(self) -> Array:

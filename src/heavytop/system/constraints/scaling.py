@@ -87,13 +87,8 @@ class SystemSizes:
     @cached_property
     def holonomic(self) -> Array:
         """Those of the equations phi(q) = 0."""
-        kept, start = [np.zeros(0)], 0
-        for rows in self._e.constrained.rows:
-            end = start + shape(rows.Phi)[0]
-            if rows.phi is not None:
-                kept.append(self.rows[start:end])
-            start = end
-        return concatenate(*kept)
+        parts = [self.rows[at] for rows, at in self._e.constrained.blocks() if rows.phi is not None]
+        return concatenate(np.zeros(0), *parts)
 
     def relative_residuals(self) -> dict[str, Array]:
         """phi and Phi v + b divided by their sizes (those of rates in 1/s), and the sum of the magnitudes of the terms of the latter."""
@@ -107,12 +102,10 @@ class SystemSizes:
 
     def kept(self) -> dict[str, Array]:
         """Relative residuals to monitor: phi of loops and holonomic constraints, Phi v + b (1/s) of velocity constraints."""
-        c, slips, start = self._e.constrained, [np.zeros(0)], 0
-        for rows in c.rows:
-            end = start + shape(rows.Phi)[0]
+        c, slips = self._e.constrained, [np.zeros(0)]
+        for rows, at in c.blocks():
             if rows.phi is None:
-                slips.append(self.share(np.matvec(rows.Phi, self._e.v) + rows.drift, self.rows[start:end]))
-            start = end
+                slips.append(self.share(np.matvec(rows.Phi, self._e.v) + rows.drift, self.rows[at]))
         return {"residual": self.share(c.position_residual, self.holonomic), "slip": concatenate(*slips)}
 
     @cached_property

@@ -167,24 +167,22 @@ class Drivers:
 
     def _held(self, u: Array) -> Iterator[tuple[str, Array, Array]]:
         """Reactions of constraints, and friction that depends on them."""
-        e, d, k, start = self.e, self.e.description, self._pushed, 0
+        e, d, k = self.e, self.e.description, self._pushed
         lam = e.constrained.multipliers(u)
         sizes = e.constrained.friction_sizes(u)
         functions = {c.name: c for c in d.constraints}
         loops = {loop.name: loop for loop in d.loops}
         rubbing = 0
-        for rows in e.constrained.rows:
-            part = lam[start : start + rows.Phi.shape[0]]
-            start += rows.Phi.shape[0]
+        for rows, at in e.constrained.blocks():
             if rows.wrench_map is not None:
                 twist = loop_motion(loops[rows.name], k).twist
-                yield HELD, np.matvec(transpose(rows.wrench_map), part), twist
+                yield HELD, np.matvec(transpose(rows.wrench_map), lam[at]), twist
                 rub = loops[rows.name].friction
                 if rub is not None:
                     own = loop_motion(loops[rows.name], self.kinematics).twist
                     yield LOST, -sizes[rubbing] * rub(own), twist
             elif rows.phi is not None and functions[rows.name].holonomic:
-                yield HELD, part, np.matvec(jacobian(rows.phi, e.q), k.rate)
+                yield HELD, lam[at], np.matvec(jacobian(rows.phi, e.q), k.rate)
             rubbing += rows.friction is not None
 
     # --- results ------------------------------------------------------------------------------------------------------------
@@ -235,12 +233,10 @@ class Drivers:
         wrench = self.wrenches(a, u)
         values = [np.vecdot(wrench[name], motion.twist) for name, motion in self.frames.items()]
         if self.constraints:
-            lam, start = self.e.constrained.multipliers(u), 0
-            for rows in self.e.constrained.rows:
-                stop = start + rows.Phi.shape[0]
+            lam = self.e.constrained.multipliers(u)
+            for rows, at in self.e.constrained.blocks():
                 if rows.name in self.constraints:
-                    values.append(-np.vecdot(lam[start:stop], self.constraints[rows.name]))
-                start = stop
+                    values.append(-np.vecdot(lam[at], self.constraints[rows.name]))
         if self.basis_drift is not None:
             values.append(wrench[BASIS][0])
         if self.has_potentials:

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, components, concatenate, from_columns, scale, shape, vector
 from heavytop._format import brief
-from heavytop.coordinates import Angle, Circle, Product, Vector
+from heavytop.coordinates import Angle, Circle, Coordinates, Product, Vector
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
 from heavytop.system.description.inputs import unit_axis
@@ -20,7 +20,22 @@ from heavytop.system.joints.parts import JointParts, checked_parts
 ZERO = np.zeros(3)
 
 
-class Revolute(Joint):
+class AxisJoint(Joint):
+    """A joint with one axis and a constant Jacobian."""
+
+    def _take(self, axis: Any, parts: JointParts, coordinates: Coordinates) -> None:
+        name = type(self).__name__
+        self.parts, self.coordinates = checked_parts(name, parts), coordinates
+        self.axis = unit_axis(axis, f"{name} joint")
+
+    def _arguments(self) -> Iterable[str]:
+        return (axis_text(self.axis),)
+
+    def bias(self, q: Array, v: Array) -> Array:
+        return np.zeros(6)
+
+
+class Revolute(AxisJoint):
     """Rotation about one axis.
 
     Parameters
@@ -53,11 +68,9 @@ class Revolute(Joint):
     kind = "revolute"
 
     def __init__(self, axis: Any = "z", coordinates: str = "angle", **parts: Unpack[JointParts]) -> None:
-        self.parts = checked_parts("Revolute", parts)
-        self.axis = unit_axis(axis, "Revolute joint")
         if coordinates not in ("angle", "circle"):
             raise ModelError(f"Revolute joint: coordinates must be 'angle' or 'circle', got {coordinates!r}.")
-        self.coordinates = Angle() if coordinates == "angle" else Circle()
+        self._take(axis, parts, Angle() if coordinates == "angle" else Circle())
 
     def _arguments(self) -> Iterable[str]:
         return (axis_text(self.axis), *(() if isinstance(self.coordinates, Angle) else ("coordinates='circle'",)))
@@ -83,11 +96,8 @@ class Revolute(Joint):
     def closure_branch(self, G: Array) -> Array:
         return same_sense(self.axis, se3.rotation(G))
 
-    def bias(self, q: Array, v: Array) -> Array:
-        return np.zeros(6)
 
-
-class Prismatic(Joint):
+class Prismatic(AxisJoint):
     """Translation along one axis; q is the displacement in m, v its rate.
 
     >>> Prismatic("x").pose(np.array([0.5]))[:3, 3]
@@ -97,12 +107,7 @@ class Prismatic(Joint):
     kind = "prismatic"
 
     def __init__(self, axis: Any = "z", **parts: Unpack[JointParts]) -> None:
-        self.parts = checked_parts("Prismatic", parts)
-        self.axis = unit_axis(axis, "Prismatic joint")
-        self.coordinates = Vector(1, names=("x",))
-
-    def _arguments(self) -> Iterable[str]:
-        return (axis_text(self.axis),)
+        self._take(axis, parts, Vector(1, names=("x",)))
 
     @property
     def slides_along(self) -> Array:
@@ -121,11 +126,8 @@ class Prismatic(Joint):
     def closure_branch(self, G: Array) -> Array:
         return upright(se3.rotation(G))
 
-    def bias(self, q: Array, v: Array) -> Array:
-        return np.zeros(6)
 
-
-class Cylindrical(Joint):
+class Cylindrical(AxisJoint):
     """Rotation about and translation along one axis; q = (angle, displacement), v = their rates.
 
     >>> Cylindrical("z").coordinates.nq, Cylindrical("z").coordinates.nv
@@ -133,12 +135,7 @@ class Cylindrical(Joint):
     """
 
     def __init__(self, axis: Any = "z", **parts: Unpack[JointParts]) -> None:
-        self.parts = checked_parts("Cylindrical", parts)
-        self.axis = unit_axis(axis, "Cylindrical joint")
-        self.coordinates = Product((Angle(), Vector(1, names=("x",))))
-
-    def _arguments(self) -> Iterable[str]:
-        return (axis_text(self.axis),)
+        self._take(axis, parts, Product((Angle(), Vector(1, names=("x",)))))
 
     @property
     def turns_about(self) -> Array:
@@ -160,9 +157,6 @@ class Cylindrical(Joint):
 
     def closure_branch(self, G: Array) -> Array:
         return same_sense(self.axis, se3.rotation(G))
-
-    def bias(self, q: Array, v: Array) -> Array:
-        return np.zeros(6)
 
 
 class Universal(Joint):
