@@ -17,7 +17,7 @@ from sweep import travellers
 
 import heavytop as ht
 from heavytop import copters
-from heavytop.errors import RecipeError
+from heavytop.errors import ModelError, RecipeError
 from heavytop.functions import pickling as _travel
 from heavytop.io import load_recipe, save_recipe
 
@@ -122,11 +122,13 @@ def test_recipe_file_runs_code_only_if_trusted(tmp_path: Path) -> None:
 def test_what_cannot_travel_says_what_and_why(tmp_path: Path) -> None:
     with (tmp_path / "x").open("w") as file:
         system = travellers.pendulum(lambda q: (q[0] ** 2, file)[0])
-        with pytest.raises(RecipeError, match=r"cannot travel .*_elements\[0\].*variable file.*TextIOWrapper"):
+        with pytest.raises(RecipeError, match=r"_elements\[0\].*variable file.*TextIOWrapper"):
             pickle.dumps(system)
 
 
 def test_a_symbol_alone_is_not_lost_silently() -> None:
     """A symbol outside of its system cannot mean the same parameter elsewhere."""
-    with pytest.raises(Exception, match="pickl"):
-        pickle.dumps(ht.Inertia(casadi.ArrayInterface(casadi.SX.sym("m"), 0)))
+    inertia = pickle.loads(pickle.dumps(ht.Inertia(casadi.ArrayInterface(casadi.SX.sym("m"), 0))))
+    system = ht.System()
+    with pytest.raises(ModelError, match="not parameters.*: m"):
+        system.body("stone", joint=ht.Free(), inertia=inertia)
