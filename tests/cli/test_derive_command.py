@@ -82,80 +82,46 @@ def test_file_with_a_model_and_a_neighbour(tmp_path: Path) -> None:
     assert "robot" in run("derive", str(path))
 
 
-def wrong(path: Path, content: str) -> str:
-    path.write_text(content, "utf-8")
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ("x = 1\n", ("'system'", "ht.System")),
+        ("import heavytop as ht\nrobot = ht.System()\n", ("'robot'", "'system'")),
+        ("system = 3\n", ("ht.System", "got int")),
+        (
+            "def lengths():\n    return 1 / 0\n\nsystem = lengths()\n",
+            ("line 4, in <module>", "return 1 / 0", "ZeroDivisionError: division by zero"),
+        ),
+        (ROBOT + 'system.body("arm", joint=ht.Free())\n', ("line 5", "'arm'")),
+        ("system = = 3\n", ("line 1", "SyntaxError")),
+        ("import sys\nsys.exit(5)\n", ("SystemExit: 5",)),
+        (ROBOT + 'system.damper("arm", "leg", ht.Damping(1.0))\n', ("'leg'",)),
+        (b"\xff\xfe\x00\x01", ("UTF-8",)),
+    ],
+)
+def test_mistakes_in_a_file_are_shown_with_its_own_lines(
+    tmp_path: Path, content: str | bytes, names: tuple[str, ...]
+) -> None:
+    path = tmp_path / "f.py"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
     output = run("derive", str(path), code=2)
     assert "Traceback" not in output
     assert "cli/" not in output
-    return output.replace("\n", " ")
+    assert all(name in output.replace("\n", " ") for name in names), output
 
 
-def test_missing_file(tmp_path: Path) -> None:
-    output = run("derive", str(tmp_path / "none.py"), code=2)
-    assert "does not exist" in output
-
-
-def test_file_without_system(tmp_path: Path) -> None:
-    output = wrong(tmp_path / "f.py", "x = 1\n")
-    assert "defines no 'system'. Assign an ht.System or ht.Model to that name." in output
-
-
-def test_file_with_another_name(tmp_path: Path) -> None:
-    output = wrong(tmp_path / "f.py", "import heavytop as ht\nrobot = ht.System()\n")
-    assert "It defines 'robot': call it 'system'." in output
-
-
-def test_file_with_another_thing(tmp_path: Path) -> None:
-    assert "must be an ht.System or ht.Model, got int" in wrong(tmp_path / "f.py", "system = 3\n")
-
-
-def test_exception_in_file_shows_its_own_line(tmp_path: Path) -> None:
-    output = wrong(tmp_path / "f.py", "def lengths():\n    return 1 / 0\n\nsystem = lengths()\n")
-    assert "line 4, in <module>" in output
-    assert "return 1 / 0" in output
-    assert "ZeroDivisionError: division by zero" in output
-
-
-def test_heavytop_error_in_file_shows_the_line_and_the_message(tmp_path: Path) -> None:
-    output = wrong(tmp_path / "f.py", ROBOT + 'system.body("arm", joint=ht.Free())\n')
-    assert "line 5" in output
-    assert "the name 'arm' is taken" in output
-
-
-def test_syntax_error(tmp_path: Path) -> None:
-    output = wrong(tmp_path / "f.py", "system = = 3\n")
-    assert "line 1" in output
-    assert "SyntaxError" in output
-
-
-def test_exit_in_file(tmp_path: Path) -> None:
-    assert "SystemExit: 5" in wrong(tmp_path / "f.py", "import sys\nsys.exit(5)\n")
-
-
-def test_not_text(tmp_path: Path) -> None:
-    path = tmp_path / "f.py"
-    path.write_bytes(b"\xff\xfe\x00\x01")
-    assert "not UTF-8 text" in run("derive", str(path), code=2)
-
-
-def test_system_that_cannot_be_derived(tmp_path: Path) -> None:
-    output = wrong(tmp_path / "f.py", ROBOT + 'system.damper("arm", "leg", ht.Damping(1.0))\n')
-    assert "unknown body or frame" in output
-    assert "'leg'" in output
-
-
-def test_unknown_name() -> None:
-    output = run("derive", "furta", code=2).replace("\n", " ")
-    assert "error: unknown built-in system 'furta'. Did you mean 'furuta'?" in output
-    assert "tricopter-load" in output
-
-
-def test_two_formats() -> None:
-    assert "choose one of --latex, --text and --json" in run("derive", "furuta", "--latex", "--json", code=2)
-
-
-def test_unwritable_file(tmp_path: Path) -> None:
-    assert "cannot write" in run("derive", "pendulum", "--text", "--out", str(tmp_path / "no" / "x.txt"), code=2)
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ("none.py", ("'none.py'",)),
+        ("furta", ("'furta'", "'furuta'", "tricopter-load")),
+        ("furuta --latex --json", ("--latex", "--text", "--json")),
+        ("pendulum --text --out no/x.txt", ("'no'",)),
+    ],
+)
+def test_misuse(arguments: str, names: tuple[str, ...]) -> None:
+    output = run("derive", *arguments.split(), code=2).replace("\n", " ")
+    assert all(name in output for name in names), output
 
 
 def test_version() -> None:

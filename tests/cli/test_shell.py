@@ -1,4 +1,4 @@
-"""What all commands share: lists, JSON, completion, and refusals before the work starts."""
+"""Behaviour of all commands: lists, JSON, completion, and errors before the work starts."""
 
 from __future__ import annotations
 
@@ -77,57 +77,45 @@ def test_numbers_that_json_lacks_are_null() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "names"),
     [
-        (
-            ("simulate", "pendulum", "--plot", "x.foo"),
-            "--plot: the name must end with .png or .pdf or .svg, got 'x.foo'",
-        ),
-        (
-            ("simulate", "pendulum", "--out", "x.csv"),
-            "--out: the name must end with .nc or .nc4 or .h5 or .hdf5, got 'x.csv'",
-        ),
-        (("fly", "--save", "x.csv"), "--save: the name must end with .nc"),
-        (("plan", "gates", "--save", "x"), "--save: the name must end with .nc"),
-        (
-            ("derive", "own.toml"),
-            "'own.toml': systems come from Python and robot files. An airframe flies with heavytop fly own.toml",
-        ),
-        (
-            ("fly", "arm.urdf"),
-            "a vehicle is a name (heavytop fly --list) or an airframe in a TOML file, got 'arm.urdf'",
-        ),
-        (("sweep", "none.toml"), "cannot read the study 'none.toml': the file does not exist"),
-        (("simulate", "pendulum", "--page", "x.png"), "--page: the name must end with .html"),
-        (("simulate", "pendulum", "--integrator", "rk5"), "unknown integrator 'rk5'"),
-        (("simulate", "pendulum", "--until", "nan"), "--until must be a time in s that is not before the start"),
-        (("simulate", "pendulum", "--step", "0"), "--step must be a positive number of seconds, got 0"),
-        (("simulate", "pendulum", "--every", "0"), "--every must be 1, 2, ..., got 0"),
-        (("simulate", "pendulum", "--q", "a"), "--q takes finite numbers separated by commas, got 'a'"),
-        (("simulate", "pendulum", "--v", "inf"), "--v takes finite numbers separated by commas, got 'inf'"),
-        (("derive", "pendulum", "--base", "frei"), "--base must be fixed or free, got 'frei'"),
-        (("derive", "pendulum", "--base", "free"), "--base is for robot files"),
-        (("export", "pendulum"), "name a folder to write to: heavytop export pendulum pendulum_c"),
-        (("bench", "forwards"), "unknown benchmark 'forwards'. Did you mean 'forward'?"),
-        (("bench", "forward", "--seconds", "nan"), "--seconds must be a positive number, got nan"),
-        (("show", "pendulum", "--out", "nowhere/x.html"), "the folder 'nowhere' does not exist"),
-        (("fly", "--out", "."), "is a folder"),
-        (("fly", "quadcopter", "lopping"), "unknown maneuver 'lopping'. Did you mean 'looping'?"),
-        (("fly", "quadcopter", "none.toml"), "the file 'none.toml' does not exist"),
-        (("fly", "--law", "enrgy"), "unknown law 'enrgy'. Did you mean 'energy'?"),
-        (("fly", "nofile.toml"), "cannot read the airframe 'nofile.toml': the file does not exist"),
-        (("fly", "--wind", "nan"), "--wind must be a finite number of at least 0, got nan"),
-        (("plan", "gates", "--tolerance", "-1"), "--tolerance must be a positive number, got -1"),
-        (("plan", "gate"), "unknown planning problem 'gate'. Did you mean 'gates'?"),
-        (("plan", "gates", "--out", "x.png"), "--out: the name must end with .html"),
+        ("simulate pendulum --plot x.foo", ("--plot", ".png", "'x.foo'")),
+        ("simulate pendulum --out x.csv", ("--out", ".nc", "'x.csv'")),
+        ("fly --save x.csv", ("--save", ".nc")),
+        ("plan gates --save x", ("--save", ".nc")),
+        ("derive own.toml", ("'own.toml'", "heavytop fly own.toml")),
+        ("fly arm.urdf", ("heavytop fly --list", "'arm.urdf'")),
+        ("sweep none.toml", ("'none.toml'",)),
+        ("simulate pendulum --page x.png", ("--page", ".html")),
+        ("simulate pendulum --integrator rk5", ("'rk5'",)),
+        ("simulate pendulum --until nan", ("--until", "nan")),
+        ("simulate pendulum --step 0", ("--step", "got 0")),
+        ("simulate pendulum --every 0", ("--every", "got 0")),
+        ("simulate pendulum --q a", ("--q", "'a'")),
+        ("simulate pendulum --v inf", ("--v", "'inf'")),
+        ("derive pendulum --base frei", ("--base", "'frei'")),
+        ("derive pendulum --base free", ("--base", "'pendulum'")),
+        ("export pendulum", ("heavytop export pendulum pendulum_c",)),
+        ("bench forwards", ("'forwards'", "'forward'")),
+        ("bench forward --seconds nan", ("--seconds", "nan")),
+        ("show pendulum --out nowhere/x.html", ("'nowhere'",)),
+        ("fly --out .", ("'.'",)),
+        ("fly quadcopter lopping", ("'lopping'", "'looping'")),
+        ("fly quadcopter none.toml", ("'none.toml'",)),
+        ("fly --law enrgy", ("'enrgy'", "'energy'")),
+        ("fly nofile.toml", ("'nofile.toml'",)),
+        ("fly --wind nan", ("--wind", "nan")),
+        ("plan gates --tolerance -1", ("--tolerance", "-1")),
+        ("plan gate", ("'gate'", "'gates'")),
     ],
 )
-def test_refused_before_the_work_starts(
-    arguments: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_mistakes_are_rejected_before_the_work_starts(
+    arguments: str, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("heavytop.system.System.derive", lambda *a, **k: pytest.fail("derived before it was refused"))
-    assert says in " ".join(shell(*arguments, code=2).split())
+    monkeypatch.setattr("heavytop.system.System.derive", lambda *a, **k: pytest.fail("derived before it was rejected"))
+    output = " ".join(shell(*arguments.split(), code=2).split())
+    assert all(name in output for name in names), output
 
 
 def test_completion() -> None:
@@ -141,7 +129,7 @@ def test_completion() -> None:
     assert "--install-completion" in shell("--help")
 
 
-def test_without_arguments_it_says_what_to_do_first() -> None:
+def test_without_arguments_it_prints_first_steps() -> None:
     result = CliRunner().invoke(app, [])
     assert result.exit_code == 0
     assert "heavytop fly" in result.output
@@ -149,17 +137,19 @@ def test_without_arguments_it_says_what_to_do_first() -> None:
 
 
 def test_output_that_cannot_show_every_character() -> None:
-    """Files in Latin-1 or ASCII, as where Windows redirects, ended in a UnicodeEncodeError."""
+    """Files in Latin-1 or ASCII, as redirected on Windows, raised a UnicodeEncodeError."""
     done = processes.shell("derive", "furuta", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert (done.returncode, done.stderr) == (0, "")
     assert "\\u" in done.stdout
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-@pytest.mark.parametrize("arguments", [("--help",), ("derive", "--help"), ("derive", "--list"), ("derive", "furuta")])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("arguments", "unbuffered"),
+    [(("--help",), ""), (("derive", "--help"), "1"), (("derive", "--list"), "1"), (("derive", "furuta"), "")],
+)
 def test_output_to_a_full_disk(arguments: tuple[str, ...], unbuffered: str) -> None:
-    """Also where what is printed waits in a buffer until the end of the process."""
+    """Also if the output is buffered until the end of the process."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "heavytop", *arguments],
@@ -174,8 +164,8 @@ def test_output_to_a_full_disk(arguments: tuple[str, ...], unbuffered: str) -> N
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_output_that_nobody_reads(unbuffered: str) -> None:
-    """``heavytop derive --list | head -0``: no word of it, and no second attempt at the end of the process."""
+def test_output_that_nothing_reads(unbuffered: str) -> None:
+    """``heavytop derive --list | head -0``: no message, and no second attempt at the end of the process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "heavytop", "derive", "--list"],
         env=processes.environment(PYTHONUNBUFFERED=unbuffered),

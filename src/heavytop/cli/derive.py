@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import StringIO
+from json import dumps
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated
@@ -9,24 +11,24 @@ from typing import Annotated
 import typer
 
 from heavytop._files import write_whole
-from heavytop.cli.choices import LIST_SYSTEMS, check_places, complete_system, list_systems, need_target
-from heavytop.cli.target import BASE_HELP, HELP, check_base, derived, load_target
-from heavytop.cli.terminal import console, fail, reported, working
+from heavytop.cli.choices import LIST_SYSTEMS, check_places, list_systems
+from heavytop.cli.target import BASE, TARGET, check_target, derived, load_target
+from heavytop.cli.terminal import WIDTH, console, fail, reported, working
 
 
 @reported
 def derive(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)] = "",
+    target: Annotated[str, TARGET] = "",
     latex: Annotated[bool, typer.Option("--latex", help="All equations as LaTeX.")] = False,
     text: Annotated[bool, typer.Option("--text", help="All equations as text.")] = False,
     json: Annotated[bool, typer.Option("--json", help="All equations as JSON with Python expressions.")] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of the terminal.")] = None,
-    base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
+    base: Annotated[str, BASE] = "fixed",
     listed: Annotated[bool, LIST_SYSTEMS] = False,
 ) -> None:
     """Derive the equations of motion `M a + c + D v + fK + fG = B u`.
 
-    Without an option: what the system consists of, its equations if they are short, and one acceleration.
+    Without an option: the parts of the system, its equations if they are short, and one acceleration.
 
     Examples:
 
@@ -38,8 +40,7 @@ def derive(
     if listed:
         list_systems(json)
         return
-    need_target(target, "derive")
-    check_base(target, base)
+    check_target(target, base, "derive")
     if latex + text + json > 1:
         raise fail("choose one of --latex, --text and --json.")
     check_places(out=(out, ()))
@@ -47,38 +48,25 @@ def derive(
     start = perf_counter()
     model = derived(found)
     seconds = perf_counter() - start
-    if not (latex or text or json):
-        from heavytop.cli.summary import summary
-
-        to_file = out is not None
-        with working("writing the equations"):
-            shown = summary(model, target, seconds)
-        if not to_file:
-            console().print(shown)
-            return
-        from io import StringIO
-
-        from rich.console import Console
-
-        buffer = StringIO()
-        Console(file=buffer, width=100).print(shown)
-        _write(out, buffer.getvalue())
-        return
     with working("writing the equations"):
-        equations = model.equations()
-        if json:
-            from json import dumps
-
-            content = dumps(equations.to_dict(), indent=1)
+        if latex or text or json:
+            equations = model.equations()
+            content = dumps(equations.to_dict(), indent=1) if json else equations.latex() if latex else equations.text()
+            content += "\n"
         else:
-            content = equations.latex() if latex else equations.text()
+            from heavytop.cli.summary import summary
+
+            shown = summary(model, target, seconds)
+            if out is None:
+                console().print(shown)
+                return
+            from rich.console import Console
+
+            buffer = StringIO()
+            Console(file=buffer, width=WIDTH).print(shown)
+            content = buffer.getvalue()
     if out is None:
-        typer.echo(content)
+        typer.echo(content, nl=False)
     else:
-        _write(out, content + "\n")
-
-
-def _write(path: Path, content: str) -> None:
-    """Write a file whole or not at all."""
-    write_whole(path, content, "equations.tex")
-    typer.echo(f"wrote {path}")
+        write_whole(out, content, "equations.tex")
+        typer.echo(f"wrote {out}")

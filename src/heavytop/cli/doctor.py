@@ -1,19 +1,17 @@
-"""``heavytop doctor``: what is installed, and whether it computes right."""
+"""``heavytop doctor``: the installation, and whether it computes correctly."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
 from heavytop.cli.choices import JSON
+from heavytop.cli.data import print_json
 from heavytop.cli.terminal import FAILURE, console, reported
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 PACKAGES = ("numpy", "scipy", "casadi", "llvmlite", "sympy", "typer", "rich", "xarray", "h5netcdf", "matplotlib", "k3d")
 
@@ -23,7 +21,7 @@ def doctor(
     clear_cache: Annotated[bool, typer.Option("--clear-cache", help="Remove all cached native code first.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Show versions, processor and cache folder, and check in a few seconds that the installation computes right.
+    """Show versions, processor and cache folder, and check in a few seconds that the installation computes correctly.
 
     The exit code is 1 if a check fails.
 
@@ -32,6 +30,8 @@ def doctor(
     - `heavytop doctor`
     - `heavytop doctor --clear-cache`
     """
+    from rich.table import Table
+
     screen = console(stderr=json)
     if clear_cache:
         from heavytop.compile import Cache
@@ -39,54 +39,44 @@ def doctor(
         store = Cache()
         screen.print(f"removed {store.clear()} cached files from {store.folder}\n")
     facts = _facts()
+    if not json:
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, pad_edge=False)
+        table.add_column(style="dim")
+        table.add_column()
+        for row in facts.items():
+            table.add_row(*row)
+        screen.print(table)
+        screen.print()
+    results = []
+    for check in _checks():
+        results.append(check)
+        if not json:
+            screen.print("[green]✓[/] " if check.passed else "[red]✗[/] ", end="")
+            screen.print(f"{check.check}  {check.seconds:.2f} s", markup=False)
+    failures = sum(not check.passed for check in results)
     if json:
-        from heavytop.cli.data import print_json
-
-        done = list(_checks())
-        checks = [{"check": check.note, "passed": check.passed, "seconds": check.seconds} for check in done]
-        print_json({"facts": dict(facts), "checks": checks, "ok": all(check.passed for check in done)})
-        failures = sum(not check.passed for check in done)
+        print_json({"facts": facts, "checks": [check._asdict() for check in results], "ok": not failures})
     else:
-        failures = _print(screen, facts)
+        good, bad = "[bold green]All is well.[/]", f"[bold red]{failures} of the checks failed.[/]"
+        screen.print(f"\n{bad if failures else good}")
     if failures:
         raise typer.Exit(FAILURE)
 
 
-def _print(screen: Console, facts: list[tuple[str, str]]) -> int:
-    """Print the facts, then a line for each check as it is done; the number of failures."""
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
-    for label, value in facts:
-        table.add_row(label, value)
-    screen.print(table)
-    screen.print()
-    failures = 0
-    for check in _checks():
-        failures += not check.passed
-        screen.print("[green]✓[/] " if check.passed else "[red]✗[/] ", end="")
-        screen.print(f"{check.note}  {check.seconds:.2f} s", markup=False)
-    screen.print(f"\n[bold red]{failures} of the checks failed.[/]" if failures else "\n[bold green]All is well.[/]")
-    return failures
-
-
-def _facts() -> list[tuple[str, str]]:
+def _facts() -> dict[str, str]:
     import os
     import platform
 
     from heavytop._version import __version__
 
-    packages = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
-    return [
-        ("heavytop", __version__),
-        ("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
-        ("packages", packages),
-        ("processor", f"{_processor()}, {os.cpu_count()} cores"),
-        ("native code", _native()),
-        ("cache", _cache()),
-    ]
+    return {
+        "heavytop": __version__,
+        "Python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        "packages": ", ".join(f"{name} {_version(name)}" for name in PACKAGES),
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "native code": _native(),
+        "cache": _cache(),
+    }
 
 
 def _version(package: str) -> str:
@@ -118,9 +108,8 @@ def _native() -> str:
         return "switched off: everything is interpreted"
     if not executable_memory():
         return "no: this system forbids executable memory; everything is interpreted"
-    return f"LLVM {machine.llvm} for {machine.cpu}, {machine.lanes} states at a time" + (
-        ", fused multiply-add" if machine.fma else ""
-    )
+    fused = ", fused multiply-add" if machine.fma else ""
+    return f"LLVM {machine.llvm} for {machine.cpu}, {machine.lanes} states at a time{fused}"
 
 
 def _cache() -> str:
@@ -133,14 +122,13 @@ def _cache() -> str:
     return f"{stats.folder}: {stats.entries} entries, {stats.bytes / 2**20:.1f} of {stats.limit / 2**20:.0f} MB{state}"
 
 
-class _Check(NamedTuple):
-    note: str
+class _Result(NamedTuple):
+    check: str
     passed: bool
     seconds: float
 
 
-def _checks() -> Iterator[_Check]:
-    """The checks, one after the other."""
+def _checks() -> Iterator[_Result]:
     from heavytop.cli.selfcheck import CHECKS
 
     for check in CHECKS:
@@ -151,4 +139,4 @@ def _checks() -> Iterator[_Check]:
             note = f"{result.what:<38} deviation {result.deviation:.1e} (allowed {result.allowed:.0e})"
         except Exception as error:
             passed, note = False, f"{check.__name__}: {type(error).__name__}: {error}"
-        yield _Check(note, passed, perf_counter() - start)
+        yield _Result(note, passed, perf_counter() - start)

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from heavytop.cli.choices import JSON, LIST_SYSTEMS, complete_system, list_systems, need_target
-from heavytop.cli.target import BASE_HELP, HELP, check_base, derived, load_target
+from heavytop.cli.choices import JSON, LIST_SYSTEMS, list_systems
+from heavytop.cli.data import print_json
+from heavytop.cli.target import BASE, TARGET, check_target, derived, load_target
 from heavytop.cli.terminal import console, fail, reported, working
 
 
 @reported
 def export(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)] = "",
+    target: Annotated[str, TARGET] = "",
     folder: Annotated[
         Path | None, typer.Argument(metavar="FOLDER", help="Folder to write to; made if it does not exist.")
     ] = None,
@@ -25,7 +26,7 @@ def export(
     footprint: Annotated[
         bool, typer.Option("--footprint", help="Measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).")
     ] = False,
-    base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
+    base: Annotated[str, BASE] = "fixed",
     json: Annotated[bool, JSON] = False,
     listed: Annotated[bool, LIST_SYSTEMS] = False,
 ) -> None:
@@ -41,8 +42,7 @@ def export(
     if listed:
         list_systems(json)
         return
-    need_target(target, "export")
-    check_base(target, base)
+    check_target(target, base, "export")
     if folder is None:
         raise fail(f"name a folder to write to: heavytop export {target} {Path(target).stem.replace(':', '-')}_c.")
     if precision not in ("double", "float"):
@@ -56,8 +56,6 @@ def export(
             folder, names, precision="float" if precision == "float" else "double", footprint=footprint
         )
     if json:
-        from heavytop.cli.data import print_json
-
         print_json({"system": model.name, "functions": names, "precision": precision, "files": paths})
         return
     for path in paths:

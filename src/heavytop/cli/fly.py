@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
@@ -14,11 +16,21 @@ import typer
 
 from heavytop._files import NETCDF
 from heavytop._format import safe_name
-from heavytop.cli.choices import JSON, check_places, complete_law, complete_maneuver, complete_vehicle, refuse_others
+from heavytop.cli.choices import (
+    JSON,
+    PAGES,
+    check_places,
+    complete_law,
+    complete_maneuver,
+    complete_vehicle,
+    reject_others,
+)  # fmt: skip
+from heavytop.cli.data import outcome_data, print_json
 from heavytop.cli.terminal import FAILURE, console, fail, reported
 
 if TYPE_CHECKING:
-    from heavytop.copters import Flight
+    from heavytop.copters import Flight, Vehicle
+    from heavytop.copters.maneuvers import Maneuver
 
 
 @reported
@@ -48,12 +60,10 @@ def fly(
         float | None,
         typer.Option(
             "--noise",
-            help="Measurement noise; 1 is that of motion capture, or of the sensors that the vehicle's file tells (then the default).",
+            help="Measurement noise; 1 is that of motion capture, or of the sensors in the vehicle's file (then the default).",
         ),
     ] = None,
-    payload: Annotated[
-        float, typer.Option("--payload", help="Extra mass in kg that the controller does not know of.")
-    ] = 0.0,
+    payload: Annotated[float, typer.Option("--payload", help="Extra mass in kg, unknown to the controller.")] = 0.0,
     rotors: Annotated[
         bool,
         typer.Option("--rotors", help="Let rotor speeds and tilts lag, and rotors and frame have drag."),
@@ -71,7 +81,7 @@ def fly(
     listed: Annotated[bool, typer.Option("--list", help="List vehicles and maneuvers.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Fly a vehicle through a maneuver, print how it went and write a page with the flight in 3-D.
+    """Fly a vehicle through a maneuver, print errors and margins, and write a page with the flight in 3-D.
 
     Without arguments a quadcopter flies a looping.
 
@@ -87,57 +97,25 @@ def fly(
     if listed:
         list_vehicles(json)
         return
-    blowing = _wind(wind)
-    for option, number in (("noise", noise), ("payload", payload), ("delay", delay)):
+    options = {"limits": limits, "noise": noise, "payload": payload, "seed": seed, "rotors": rotors, "delay": delay}
+    options |= {"law": law, "wind": _wind(wind)}
+    for option in ("noise", "payload", "delay"):
+        number = options[option]
         if number is not None and not (isfinite(number) and number >= 0):
             raise fail(f"--{option} must be a finite number of at least 0, got {number}.")
     if live:
         from heavytop.cli.cockpit import fly_live
 
-        refuse_others(context, ("live", "vehicle", "maneuver", "law", "open_page"), "a flight in the cockpit (--live)")
-
+        reject_others(context, ("live", "vehicle", "maneuver", "law", "open_page"), "a flight in the cockpit (--live)")
         fly_live(vehicle, law, open_browser=open_page and has_desktop(), maneuver=maneuver)
         return
-    from heavytop.copters import catalogue
-    from heavytop.copters.flight import fly as fly_vehicle
-    from heavytop.simulate.outcome import Ending
-
-    check_places(out=(out, (".html", ".htm")), save=(save, NETCDF))
+    check_places(out=(out, PAGES), save=(save, NETCDF))
     _check_names(vehicle, law, maneuver)
     begin = perf_counter()
-    screen = console(stderr=True)
-    with screen.status("loading") as status:
-
-        def tell(what: str) -> None:
-            status.update(what)
-            if not screen.is_terminal:
-                screen.print(f"{what} ...", style="dim")
-
-        tell(f"describing {vehicle}")
-        craft = catalogue.load(vehicle)
-        name: Any = maneuver or default_maneuver(craft)
-        if str(name).lower().endswith(".toml"):
-            tell(f"planning {name}")
-            name = _planned(craft, Path(name))
-        flight = fly_vehicle(
-            craft,
-            name,
-            law,
-            limits=limits,
-            wind=blowing,
-            noise=noise,
-            payload=payload,
-            seed=seed,
-            rotors=rotors,
-            delay=delay,
-            report=tell,
-        )
-        tell("writing the page")
-        from heavytop.show.flight import write_flight
-
-        page = write_flight(flight, out or Path(f"{_file_name(craft.name)}-{_file_name(flight.maneuver.name)}.html"))
-        if save is not None:
-            flight.run.save(save)
+    with _progress() as report:
+        flight = _fly(vehicle, maneuver, options, report)
+        report("writing the page")
+        page = _write(flight, out, save)
     if json:
         _print_json(flight, page, save)
     else:
@@ -146,9 +124,50 @@ def fly(
             typer.echo(f"run:  {save}")
         typer.echo(f"page: {page}")
     if open_page and has_desktop():
-        import webbrowser
+        typer.launch(page.resolve().as_uri())
+    _fail_unless_finished(flight)
 
-        webbrowser.open(page.resolve().as_uri())
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Show the present step: as a spinner on a terminal, else as lines."""
+    screen = console(stderr=True)
+    with screen.status("loading") as status:
+
+        def report(step: str) -> None:
+            status.update(step)
+            if not screen.is_terminal:
+                screen.print(f"{step} ...", style="dim")
+
+        yield report
+
+
+def _fly(vehicle: str, maneuver: str | None, options: dict[str, Any], report: Callable[[str], None]) -> Flight:
+    from heavytop.copters import catalogue
+    from heavytop.copters.flight import fly as fly_vehicle
+
+    report(f"describing {vehicle}")
+    craft = catalogue.load(vehicle)
+    flown: Any = maneuver or default_maneuver(craft)
+    if flown.lower().endswith(".toml"):
+        report(f"planning {flown}")
+        flown = _planned(craft, Path(flown))
+    return fly_vehicle(craft, flown, report=report, **options)
+
+
+def _write(flight: Flight, out: Path | None, save: Path | None) -> Path:
+    from heavytop.show.flight import write_flight
+
+    if save is not None:
+        flight.run.save(save)
+    return write_flight(
+        flight, out or Path(f"{_file_name(flight.vehicle.name)}-{_file_name(flight.maneuver.name)}.html")
+    )
+
+
+def _fail_unless_finished(flight: Flight) -> None:
+    from heavytop.simulate.outcome import Ending
+
     if flight.outcome.ending is Ending.lost:
         raise fail(f"{flight.outcome.message}.", FAILURE)
     if not flight.outcome.ok:
@@ -156,15 +175,15 @@ def fly(
 
 
 def _check_names(vehicle: str, law: str, maneuver: str | None) -> None:
-    """Refuse a file that is no airframe, a law or a maneuver that does not exist, before a vehicle is derived."""
+    """Reject a file that is not an airframe, a law or a maneuver that does not exist, before a vehicle is derived."""
     from heavytop.copters.composition import LAW_NAMES
     from heavytop.copters.maneuvers import listed_name
     from heavytop.errors import unknown_name
 
     if not vehicle.lower().endswith(".toml") and (Path(vehicle).suffix or Path(vehicle).name != vehicle):
         raise fail(
-            f"a vehicle is a name (heavytop fly --list) or an airframe in a TOML file, got {vehicle!r}. Robots and systems of your own "
-            "move with heavytop simulate."
+            f"a vehicle is a name (heavytop fly --list) or an airframe in a TOML file, got {vehicle!r}. Simulate other systems and robots "
+            "with heavytop simulate."
         )
     if law not in LAW_NAMES:
         raise unknown_name("law", law, LAW_NAMES)
@@ -174,8 +193,8 @@ def _check_names(vehicle: str, law: str, maneuver: str | None) -> None:
         raise fail(f"the file {maneuver!r} does not exist.")
 
 
-def _planned(craft: Any, path: Path) -> Any:
-    """The maneuver that a study describes, planned for a vehicle."""
+def _planned(craft: Vehicle, path: Path) -> Maneuver:
+    """The maneuver of a planning study."""
     from heavytop.copters.maneuvers import Maneuver
     from heavytop.plan.study import read_study
 
@@ -184,15 +203,15 @@ def _planned(craft: Any, path: Path) -> Any:
     return Maneuver(craft, found.reference, path.stem, duration=found.duration + 2.0, moments=moments)
 
 
-def default_maneuver(vehicle: Any) -> str:
-    """Looping, or what a vehicle with a load flies instead."""
+def default_maneuver(vehicle: Vehicle) -> str:
+    """Looping, or transport for a vehicle with a load."""
     from heavytop.copters.maneuvers import suited
 
     return "looping" if "looping" in suited(vehicle) else "transport"
 
 
 def has_desktop() -> bool:
-    """Whether a browser window would be seen: a screen is there and a person at the terminal, no automation."""
+    """Whether a browser window would be seen: there is a screen and a person at the terminal, no automation."""
     if os.environ.get("CI") or not sys.stdout.isatty():
         return False
     if sys.platform.startswith("linux"):
@@ -221,20 +240,18 @@ def _print(flight: Flight, seconds: float) -> None:
     screen.print(table)
     t = flight.run.timing
     screen.print(
-        f"{flight.t[-1]:.3g} s of flight in {1000 * t.wall_seconds:.3g} ms ({t.steps_per_second:,.0f} steps/s); all in all {seconds:.1f} s"
+        f"{flight.t[-1]:.3g} s of flight in {1000 * t.wall_seconds:.3g} ms ({t.steps_per_second:,.0f} steps/s); {seconds:.1f} s in all"
     )
 
 
 def _print_json(flight: Flight, page: Path, save: Path | None) -> None:
-    from heavytop.cli.data import outcome_data, print_json
-
     flown = {"vehicle": flight.vehicle.name, "maneuver": flight.maneuver.name, "law": flight.law}
     files = {"page": page, "run": save}
     print_json({**flown, "outcome": outcome_data(flight.outcome), "figures": flight.numbers(), "files": files})
 
 
 def list_vehicles(json: bool) -> None:
-    """Print the vehicles and what they can fly."""
+    """Print the vehicles with their maneuvers."""
     from rich.table import Table
 
     from heavytop.copters import catalogue
@@ -242,13 +259,9 @@ def list_vehicles(json: bool) -> None:
 
     able = {name: suited(catalogue.load(name)) for name in catalogue.names()}
     if json:
-        from heavytop.cli.data import print_json
-
         print_json(able)
         return
-    table = Table(title="vehicles and what they can fly", title_justify="left")
-    table.add_column("vehicle")
-    table.add_column("maneuvers")
+    table = Table("vehicle", "maneuvers", title="vehicles and their maneuvers", title_justify="left")
     for name, names in able.items():
         table.add_row(name, ", ".join(names))
     console().print(table)
@@ -261,7 +274,7 @@ def _file_name(text: str) -> str:
 
 
 def _wind(text: str) -> float | tuple[float, ...]:
-    """A speed, or a velocity of three numbers with commas between."""
+    """A speed, or a velocity of three numbers separated by commas."""
     try:
         values = tuple(float(part) for part in text.split(","))
     except ValueError:

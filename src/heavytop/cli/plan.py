@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from heavytop._files import NETCDF
-from heavytop.cli.choices import JSON, check_places, complete_problem, print_list
+from heavytop.cli.choices import JSON, PAGES, check_places, complete_problem, print_list
+from heavytop.cli.data import print_json
 from heavytop.cli.terminal import FAILURE, fail, reported, working
 
 
@@ -30,7 +31,7 @@ def plan(
     listed: Annotated[bool, typer.Option("--list", help="List the ready-made problems.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Plan an optimal motion and report its duration, cost, accuracy and what limits it.
+    """Plan an optimal motion and report its duration, cost, accuracy and active limits.
 
     Examples:
 
@@ -46,7 +47,7 @@ def plan(
         first = {name: (make.__doc__ or "").strip().splitlines()[0] for name, make in problems.PROBLEMS.items()}
         print_list({name: line.replace("``", "") for name, line in first.items()}, json)
         return
-    check_places(out=(out, (".html", ".htm")), save=(save, NETCDF))
+    check_places(out=(out, PAGES), save=(save, NETCDF))
     if tolerance is not None and not 0 < tolerance < float("inf"):
         raise fail(f"--tolerance must be a positive number, got {tolerance:g}.")
     if study.lower().endswith(".toml"):
@@ -71,8 +72,6 @@ def plan(
         with working("writing the page"):
             write_page(plan_report(found), out)
     if json:
-        from heavytop.cli.data import print_json
-
         facts = ("duration", "cost", "iterations", "accuracy", "converged", "message")
         held = [{"label": item.label, "from": item.times[0], "to": item.times[-1]} for item in found.active]
         content = {name: getattr(found, name) for name in facts}

@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
-from heavytop.cli.choices import JSON, LIST_SYSTEMS, check_places, complete_system, list_systems, need_target
-from heavytop.cli.target import BASE_HELP, HELP, check_base, derived, is_file, load_target
+from heavytop.cli.choices import JSON, LIST_SYSTEMS, PAGES, check_places, list_systems
+from heavytop.cli.data import print_json
+from heavytop.cli.target import BASE, TARGET, check_target, derived, is_file, load_target
 from heavytop.cli.terminal import reported, working
 
 
 @reported
 def show(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)] = "",
+    target: Annotated[str, TARGET] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The page to write; default: NAME.html.")] = None,
-    base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
+    base: Annotated[str, BASE] = "fixed",
     browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     json: Annotated[bool, JSON] = False,
     listed: Annotated[bool, LIST_SYSTEMS] = False,
@@ -31,11 +32,10 @@ def show(
     if listed:
         list_systems(json)
         return
-    need_target(target, "show")
-    check_base(target, base)
+    check_target(target, base, "show")
     from heavytop import library
 
-    check_places(out=(out, (".html", ".htm")))
+    check_places(out=(out, PAGES))
     found = load_target(target, base)
     page = out if out is not None else Path(f"{Path(target).stem.replace(':', '-')}.html")
     model = derived(found, native=False)
@@ -43,8 +43,6 @@ def show(
     with working("writing the page"):
         written = model.show(page, None if published is None else published[0])
     if json:
-        from heavytop.cli.data import print_json
-
         print_json({"system": model.name, "q": model.q_names, "files": [written]})
     else:
         typer.echo(f"wrote {written}")

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from heavytop._files import NETCDF
-from heavytop.cli.choices import (
-    FIGURES,
-    JSON,
-    LIST_SYSTEMS,
-    check_places,
-    complete_integrator,
-    complete_system,
-    list_systems,
-    need_target,
-)  # fmt: skip
-from heavytop.cli.target import BASE_HELP, HELP, check_base, derived, is_file, is_robot, load_target, names_of_file
+from heavytop.cli.choices import FIGURES, JSON, LIST_SYSTEMS, PAGES, check_places, complete_integrator, list_systems
+from heavytop.cli.data import print_json, run_data
+from heavytop.cli.target import BASE, TARGET, check_target, derived, is_file, is_robot, load_target, names_of_file
 from heavytop.cli.terminal import FAILURE, fail, reported, working
 
 if TYPE_CHECKING:
@@ -27,12 +20,12 @@ if TYPE_CHECKING:
     from heavytop.system import Model
 
 PUSH = 0.5
-"""Every velocity coordinate of the start that nothing else gives (m/s or rad/s)."""
+"""Default of every velocity coordinate at the start (m/s or rad/s)."""
 
 
 @reported
 def simulate(
-    target: Annotated[str, typer.Argument(metavar="NAME|FILE", help=HELP, autocompletion=complete_system)] = "",
+    target: Annotated[str, TARGET] = "",
     until: Annotated[float, typer.Option("--until", help="End time in s.")] = 10.0,
     step: Annotated[
         float | None,
@@ -55,13 +48,13 @@ def simulate(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the run to this netCDF file.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the run into this file (png, pdf, svg).")] = None,
     page: Annotated[Path | None, typer.Option("--page", help="Write a page with the moving system (html).")] = None,
-    base: Annotated[str, typer.Option("--base", help=BASE_HELP)] = "fixed",
+    base: Annotated[str, BASE] = "fixed",
     json: Annotated[bool, JSON] = False,
     listed: Annotated[bool, LIST_SYSTEMS] = False,
 ) -> None:
     """Simulate a system on its manifold and report outcome, energy balance and drift of every invariant.
 
-    The start is `start = (q0, v0)` of the file, or what --q and --v say, or a random one, or the published one of a built-in mechanism;
+    The start is `start = (q0, v0)` of the file, or --q and --v, or a random one, or the published one of a built-in mechanism;
     otherwise the neutral configuration with every velocity 0.5. A file may also define `control` (a law), `inputs` and `events`.
 
     Examples:
@@ -72,14 +65,13 @@ def simulate(
     if listed:
         list_systems(json)
         return
-    need_target(target, "simulate")
-    check_base(target, base)
+    check_target(target, base, "simulate")
     from heavytop import library
     from heavytop.simulate import simulate as run_simulation
     from heavytop.simulate.integrators import as_integrator
 
     _check_numbers(until, step, every, q, v)
-    check_places(out=(out, NETCDF), plot=(plot, FIGURES), page=(page, (".html", ".htm")))
+    check_places(out=(out, NETCDF), plot=(plot, FIGURES), page=(page, PAGES))
     method = as_integrator(integrator)
     step = step if step is not None else 1e-3 if is_file(target) else library.step(target)
     names: dict[str, Any] = names_of_file(Path(target)) if is_file(target) and not is_robot(target) else {}
@@ -90,21 +82,16 @@ def simulate(
     run = run_simulation(model, start, until, step, method, record_every=record_every, **options)
     if not json:
         run.report()
-    written = []
-    if out is not None:
-        run.save(out)
-        written.append(out)
-    if plot is not None:
-        with working("drawing"):
-            run.plot(plot)
-        written.append(plot)
-    if page is not None:
-        with working("writing the page"):
-            run.show(page)
-        written.append(page)
+    for path, write, what in (
+        (out, run.save, "saving"),
+        (plot, run.plot, "drawing"),
+        (page, run.show, "writing the page"),
+    ):
+        if path is not None:
+            with working(what):
+                write(path)
+    written = [path for path in (out, plot, page) if path is not None]
     if json:
-        from heavytop.cli.data import print_json, run_data
-
         print_json({**run_data(run), "files": written})
     else:
         for path in written:
@@ -114,9 +101,7 @@ def simulate(
 
 
 def _check_numbers(until: float, step: float | None, every: int | None, q: str | None, v: str | None) -> None:
-    """Refuse what no system could be simulated with, before one is derived."""
-    from math import isfinite
-
+    """Reject numbers that are wrong for every system, before one is derived."""
     if not isfinite(until) or until < 0:
         raise fail(f"--until must be a time in s that is not before the start at 0, got {until:g}.")
     if step is not None and not (isfinite(step) and step > 0):
@@ -131,13 +116,12 @@ def _check_numbers(until: float, step: float | None, every: int | None, q: str |
 def _start(
     model: Model, names: dict[str, Any], q: str | None, v: str | None, seed: int | None, built_in: str | None
 ) -> tuple[Any, Any]:
-    """The start by options, by the file, that of a built-in system, or by default."""
+    """The start from the options, the file, the built-in system, or the default."""
     import numpy as np
 
     from heavytop import library
 
     published = None if built_in is None else library.start(built_in, model)
-
     if seed is not None:
         rng = np.random.default_rng(seed)
         chosen = model.random(rng), rng.standard_normal(model.nv)
@@ -168,8 +152,6 @@ def _numbers(text: str, option: str, names: tuple[str, ...]) -> np.ndarray:
 
 
 def _parsed(text: str, option: str) -> list[float]:
-    from math import isfinite
-
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:

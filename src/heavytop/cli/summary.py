@@ -13,7 +13,7 @@ from rich.text import Text
 
 from heavytop._format import counted
 from heavytop.equations.symbol_names import SymbolNames, symbol_names
-from heavytop.equations.typeset import unicode_name
+from heavytop.equations.typeset import form, unicode_name
 from heavytop.errors import HeavytopError
 from heavytop.system import Model
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SHOWN_UP_TO = 2000
-"""Operations of the largest system whose equations are tried for the summary."""
+"""Operations of the largest system whose equations are typeset for the summary."""
 LINES_UP_TO = 60
 """Lines of equations that the summary shows; longer ones only with --text."""
 PATTERN_UP_TO = 40
@@ -31,7 +31,7 @@ ROWS_UP_TO = 12
 
 
 def summary(model: Model, target: str, seconds: float) -> RenderableType:
-    """Everything about a model on one screen; ``seconds`` is what the derivation took."""
+    """A model on one screen; ``seconds`` : duration of the derivation."""
     names = symbol_names(model)
     acceleration = _acceleration(model, seconds)
     parts: list[RenderableType] = [_title(model), Text(), _joints(model, names)]
@@ -110,14 +110,9 @@ def _equations(model: Model, target: str) -> list[RenderableType]:
     equations = model.equations()
     if equations.instructions <= SHOWN_UP_TO and not equations.definitions:
         lines = equations.text(width=98).splitlines()[1:]
-        constraints = next(
-            (k for k, line in enumerate(lines) if line.strip().startswith("constraints phi")), len(lines)
-        )
-        if constraints <= LINES_UP_TO:
-            from heavytop.equations.typeset import form
-
-            body = "\n".join(lines[:constraints]).strip("\n")
-            return [Text.assemble(("equations  ", "dim"), form(equations)), Text(body)]
+        end = next((k for k, line in enumerate(lines) if line.strip().startswith("constraints phi")), len(lines))
+        if end <= LINES_UP_TO:
+            return [Text.assemble(("equations  ", "dim"), form(equations)), Text("\n".join(lines[:end]).strip("\n"))]
     return _structure(model, equations.instructions, target)
 
 
@@ -157,17 +152,15 @@ def _acceleration(model: Model, seconds: float) -> RenderableType:
 
 
 def _first(model: Model) -> tuple[str, np.ndarray]:
-    """A state in words and the acceleration there."""
+    """A description of a state, and the acceleration there."""
     v = np.full(model.nv, 0.1)
     if model.is_constrained:
         q, v = model.assemble(model.neutral(), v)
-        return "at the consistent state nearest to the neutral configuration and v = 0.1, u = 0", model.acceleration(
-            q, v
-        )
+        where = "at the consistent state nearest to the neutral configuration and v = 0.1, u = 0"
+        return where, model.acceleration(q, v)
     try:
         q = model.integrate(model.neutral(), v, 1.0)
-        return "after 1 s with all velocities 0.1 from the neutral configuration, v = 0.1, u = 0", model.acceleration(
-            q, v
-        )
+        where = "after 1 s with all velocities 0.1 from the neutral configuration, v = 0.1, u = 0"
+        return where, model.acceleration(q, v)
     except HeavytopError:
         return "at model.random(0), v = 0.1, u = 0", model.acceleration(model.random(0), v)

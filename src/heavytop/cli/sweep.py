@@ -1,4 +1,4 @@
-"""``heavytop sweep``: run a study that is written in a file, resume it, look at it."""
+"""``heavytop sweep``: run a study from a file, resume it, inspect its store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from heavytop.cli.choices import JSON, check_places, refuse_others
+from heavytop.cli.choices import JSON, PAGES, check_places, reject_others
+from heavytop.cli.data import outcome_data, print_json
 from heavytop.cli.terminal import FAILURE, console, fail, notice, reported
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 ACTIONS = {"status": (), "show": ("page", "study_file", "runs"), "rerun": ("page", "study_file", "point")}
-"""What can be done with a store, and the options it takes."""
+"""Actions on a store, and the options they take."""
 
 
 @reported
@@ -26,7 +27,7 @@ def sweep(
         str | None,
         typer.Argument(
             metavar="STUDY.toml|status|show|rerun",
-            help="A study, or what to do with a store.",
+            help="A study, or an action on a store.",
             autocompletion=lambda incomplete: [name for name in ACTIONS if name.startswith(incomplete)],
         ),
     ] = None,
@@ -37,7 +38,7 @@ def sweep(
     resume: Annotated[bool, typer.Option("--resume", help="Require that the store exists.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Retry chunks that were given up.")] = False,
     chunk: Annotated[int | None, typer.Option("--chunk", help="Points of one piece of work.", min=1)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study and say what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study and print the plan of the work.")] = False,
     page: Annotated[Path | None, typer.Option("--page", help="Also write a page with maps and histograms.")] = None,
     runs: Annotated[int, typer.Option("--runs", help="With --page: link 3-D pages of this many points.", min=0)] = 0,
     point: Annotated[
@@ -46,12 +47,12 @@ def sweep(
     study_file: Annotated[
         Path | None, typer.Option("--study", help="For rerun and show: the study of the store.")
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List what a study can name and exit.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the names that a study can use and exit.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Run a study: a vehicle or system at many points, with what varies and what is measured in a TOML file.
+    """Run a study from a TOML file: a vehicle or system at many points.
 
-    Run the same command again after an interruption: what is in the store is not done again.
+    Run the same command again after an interruption: chunks in the store are not computed again.
 
     Examples:
 
@@ -60,57 +61,52 @@ def sweep(
     - `heavytop sweep show study.zarr --page study.html`
     - `heavytop sweep rerun study.zarr --study study.toml --point delay=0.02 --point draw=17 --page run.html`
     """
-    check_places(page=(page, (".html", ".htm")))
+    check_places(page=(page, PAGES))
     if list_:
         _list(json)
         return
     if target is None:
         raise fail("give a study: heavytop sweep study.toml, or see heavytop sweep --help.")
-    _check_together(target, path, point, page, runs)
-    if target in ACTIONS:
-        refuse_others(context, ("target", "path", "json", *ACTIONS[target]), f"heavytop sweep {target}")
-    else:
-        own = [p.name for p in context.command.params if p.name not in ("path", "point", "study_file")]
-        refuse_others(context, own, "a study that is run")
-    if target == "status":
-        _status(_needed(path, "status"), json)
-    elif target == "show":
-        _show(_needed(path, "show"), page or Path(f"{_needed(path, 'show').stem}.html"), study_file, runs, json)
-    elif target == "rerun":
-        _rerun(_needed(path, "rerun"), study_file, point or [], page, json)
-    else:
-        _run(Path(target), store, workers, scheduler, resume, retry_failed, chunk, dry_run, page, runs, json)
-
-
-def _check_together(target: str, path: Path | None, point: list[str] | None, page: Path | None, runs: int) -> None:
-    """Refuse what means nothing together, before anything is read."""
-    if target not in ACTIONS:
-        if path is not None and target.lower().endswith(".toml"):
-            raise fail(f"a study names its store by an option: heavytop sweep {target} --store {path}.")
-        if not target.lower().endswith(".toml") and not Path(target).is_file():
-            from heavytop.errors import did_you_mean
-
-            near = did_you_mean(target, ACTIONS)
-            raise fail(f"{target!r} is neither a study (a TOML file) nor one of {', '.join(ACTIONS)}.{near}")
-        if runs and page is None:
-            raise fail("--runs links 3-D pages on the page of the study: --page study.html --runs 3.")
     if point and target != "rerun":
         raise fail("--point is for rerun: heavytop sweep rerun study.zarr --study study.toml --point draw=17.")
-
-
-def _needed(path: Path | None, what: str) -> Path:
+    if target not in ACTIONS:
+        _check_study(target, path, page, runs)
+        own = [p.name for p in context.command.params if p.name not in ("path", "point", "study_file")]
+        reject_others(context, own, "the run of a study")
+        options = {"workers": workers, "scheduler": scheduler, "resume": resume, "retry_failed": retry_failed}
+        _run(Path(target), store, chunk, dry_run, page, runs, json, **options)
+        return
+    reject_others(context, ("target", "path", "json", *ACTIONS[target]), f"heavytop sweep {target}")
     if path is None:
-        raise fail(f"{what} needs a store: heavytop sweep {what} study.zarr.")
+        raise fail(f"{target} needs a store: heavytop sweep {target} study.zarr.")
     if not path.exists():
-        raise fail(f"there is no store {str(path)!r}. heavytop sweep study.toml --store {path} makes it.")
-    return path
+        raise fail(f"the store {str(path)!r} does not exist. heavytop sweep study.toml --store {path} makes it.")
+    if target == "status":
+        _status(path, json)
+    elif target == "show":
+        _show(path, page or Path(f"{path.stem}.html"), study_file, runs, json)
+    else:
+        _rerun(path, study_file, point or [], page, json)
+
+
+def _check_study(target: str, path: Path | None, page: Path | None, runs: int) -> None:
+    """Reject a target that is not a study, and options that contradict each other, before anything is read."""
+    if path is not None and target.lower().endswith(".toml"):
+        raise fail(f"a study names its store by an option: heavytop sweep {target} --store {path}.")
+    if not target.lower().endswith(".toml") and not Path(target).is_file():
+        from heavytop.errors import did_you_mean
+
+        near = did_you_mean(target, ACTIONS)
+        raise fail(f"{target!r} is neither a study (a TOML file) nor one of {', '.join(ACTIONS)}.{near}")
+    if runs and page is None:
+        raise fail("--runs links 3-D pages on the page of the study: --page study.html --runs 3.")
 
 
 def _list(json: bool) -> None:
     from heavytop.sweep.study_file import listed
 
     if json:
-        _print_json(dict(listed()))
+        print_json(dict(listed()))
         return
     for title, names in listed().items():
         typer.echo(f"{title}:\n  {', '.join(names)}")
@@ -119,25 +115,24 @@ def _list(json: bool) -> None:
 def _run(
     file: Path,
     store: Path | None,
-    workers: int | None,
-    scheduler: str | None,
-    resume: bool,
-    retry_failed: bool,
     chunk: int | None,
     dry_run: bool,
     page: Path | None,
     runs: int,
     json: bool,
+    *,
+    workers: int | None,
+    scheduler: str | None,
+    resume: bool,
+    retry_failed: bool,
 ) -> None:
     from heavytop.sweep import run_study
     from heavytop.sweep.study_file import load_study
 
-    if resume and (store is None or not store.exists()):
-        raise fail(
-            "--resume needs a store: --store study.zarr."
-            if store is None
-            else f"--resume needs an existing store; {store} does not exist."
-        )
+    if resume and store is None:
+        raise fail("--resume needs a store: --store study.zarr.")
+    if resume and store is not None and not store.exists():
+        raise fail(f"--resume needs an existing store; {store} does not exist.")
     if workers is not None and scheduler is not None:
         raise fail("give either --workers (on this machine) or --scheduler (a cluster), not both.")
     made = load_study(file, chunk)
@@ -157,7 +152,7 @@ def _run(
         raise typer.Exit(INTERRUPTED) from None
     shown = None if page is None else result.show(page, runs)
     if json:
-        _print_json({"title": made.title, **_facts(result), "store": store, "page": shown})
+        print_json({"title": made.title, **_facts(result), "store": store, "page": shown})
     else:
         _summary(made.title, result)
         if shown is not None:
@@ -168,14 +163,8 @@ def _run(
         raise typer.Exit(FAILURE)
 
 
-def _print_json(content: dict[str, Any]) -> None:
-    from heavytop.cli.data import print_json
-
-    print_json(content)
-
-
 def _facts(result: Result) -> dict[str, Any]:
-    """What --json tells of a result: its size, how its points ended, and the spread of its measures."""
+    """Size of a result, outcomes of its points, spread of its measures."""
     measures = {
         name: {"least": s.least, "median": s.median, "largest": s.largest, "mean": s.mean, "unit": unit}
         for name, unit, s in _spreads(result)
@@ -185,7 +174,7 @@ def _facts(result: Result) -> dict[str, Any]:
 
 
 def _spreads(result: Result) -> Iterator[tuple[str, str, Any]]:
-    """Name, unit and spread of every measure with one number for each point."""
+    """Name, unit and spread of every measure with one number per point."""
     from heavytop.sweep.reductions import spread
 
     for name, array in result.data.data_vars.items():
@@ -199,26 +188,18 @@ def _spreads(result: Result) -> Iterator[tuple[str, str, Any]]:
 def _plan(title: str, study: Any, store: Path | None, json: bool) -> None:
     from heavytop.sweep.store import Store
 
-    chunks = study.chunks
-    if json:
-        if store is not None and store.exists():
-            Store(store).check(study)
-        _print_json(
-            {"title": title, "points": study.grid.points, "dimensions": study.grid.sizes, "chunks": len(chunks)}
-        )
-        return
-    typer.echo(
-        f"{title}: {study.grid.points:,} points, {' x '.join(f'{n} {d}' for d, n in study.grid.sizes.items()) or 'one'}"
-    )
-    typer.echo(f"chunks: {len(chunks):,} of at most {' x '.join(map(str, chunks.size)) or 1} points")
-    apart = study.cases.apart
-    typer.echo(
-        f"in one native batch: {', '.join(n for n in study.grid.variables if n not in apart) or 'nothing'}; apart: {', '.join(apart) or 'nothing'}"
-    )
-    measured = ", ".join(f"{n}{f' [{e.unit}]' if e.unit else ''}" for n, e in study.layout.items())
-    typer.echo(f"measured: {measured}")
+    grid, chunks, apart = study.grid, study.chunks, study.cases.apart
     if store is not None and store.exists():
         Store(store).check(study)
+    if json:
+        print_json({"title": title, "points": grid.points, "dimensions": grid.sizes, "chunks": len(chunks)})
+        return
+    typer.echo(f"{title}: {grid.points:,} points, {' x '.join(f'{n} {d}' for d, n in grid.sizes.items()) or 'one'}")
+    typer.echo(f"chunks: {len(chunks):,} of at most {' x '.join(map(str, chunks.size)) or 1} points")
+    together = ", ".join(n for n in grid.variables if n not in apart) or "nothing"
+    typer.echo(f"in one native batch: {together}; apart: {', '.join(apart) or 'nothing'}")
+    typer.echo(f"measured: {', '.join(f'{n} [{e.unit}]' if e.unit else n for n, e in study.layout.items())}")
+    if store is not None and store.exists():
         typer.echo(f"store: {_progress(store)}")
 
 
@@ -236,16 +217,16 @@ def _status(path: Path, json: bool) -> None:
     from heavytop.sweep import open_result
     from heavytop.sweep.store import DONE, GIVEN_UP, Store
 
+    store = Store(path)
     if json:
-        marks = Store(path).marks()
+        marks = store.marks()
         chunks = {"all": len(marks), "done": (marks == DONE).sum(), "given_up": (marks == GIVEN_UP).sum()}
-        _print_json({"store": path, "chunks": chunks, **_facts(open_result(path)), "study": Store(path).lines})
+        print_json({"store": path, "chunks": chunks, **_facts(open_result(path)), "study": store.lines})
         return
     typer.echo(_progress(path))
-    result = open_result(path)
-    _outcomes(result)
+    _outcomes(open_result(path))
     typer.echo("study:")
-    for line in Store(path).lines:
+    for line in store.lines:
         typer.echo(f"  {line}")
 
 
@@ -261,15 +242,9 @@ def _summary(title: str, result: Result) -> None:
 
     from heavytop.sweep.reductions import SAMPLE
 
-    table = Table(title=f"{title}: {result.points:,} points", title_justify="left")
-    for column, justify in (
-        ("measure", "left"),
-        ("least", "right"),
-        ("median" if result.points <= SAMPLE else "median (of a sample)", "right"),
-        ("largest", "right"),
-        ("mean", "right"),
-    ):
-        table.add_column(column, justify=justify)  # pyright: ignore
+    table = Table("measure", title=f"{title}: {result.points:,} points", title_justify="left")
+    for column in ("least", "median" if result.points <= SAMPLE else "median (of a sample)", "largest", "mean"):
+        table.add_column(column, justify="right")
     for name, unit, found in _spreads(result):
         cells = (found.least, found.median, found.largest, found.mean)
         noise = 1e-14 * max(abs(found.least), abs(found.largest))
@@ -297,7 +272,7 @@ def _show(path: Path, page: Path, study_file: Path | None, runs: int, json: bool
     result = _with_study(path, study_file)
     shown = result.show(page, runs)
     if json:
-        _print_json({"store": path, **_facts(result), "page": shown})
+        print_json({"store": path, **_facts(result), "page": shown})
     else:
         typer.echo(f"page: {shown}")
 
@@ -317,14 +292,10 @@ def _rerun(path: Path, study_file: Path | None, point: list[str], page: Path | N
     shown = None if page is None else run.show(page)
     at = {name: point[0] for name, point in result.study.at(result.place(**chosen)).items()}  # pyright: ignore
     if json:
-        from heavytop.cli.data import outcome_data
-
-        _print_json({"store": path, "point": at, "outcome": outcome_data(made.outcome), "page": shown})
+        print_json({"store": path, "point": at, "outcome": outcome_data(made.outcome), "page": shown})
         return
     typer.echo(
-        ", ".join(
-            f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in at.items()
-        )
+        ", ".join(f"{n} = {value:g}" if isinstance(value, float) else f"{n} = {value}" for n, value in at.items())
     )
     typer.echo(str(made.outcome))
     if shown is not None:

@@ -1,4 +1,4 @@
-"""What a command works on: a built-in system by name, ``system`` in a Python file of the user, or a robot file."""
+"""The target of a command: a built-in system by name, ``system`` in a user's Python file, or a robot file."""
 
 from __future__ import annotations
 
@@ -8,37 +8,42 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from heavytop.cli.choices import complete_system
 from heavytop.cli.terminal import fail, notice, working
 
 if TYPE_CHECKING:
     from heavytop.system import Model, System
 
-HELP = (
-    "A built-in system (pendulum, furuta, tricopter-load, chain:20, ...), a Python file that defines `system` (the file is RUN: name only files "
-    "you trust), or a robot file (URDF, MJCF)."
+TARGET: Any = typer.Argument(
+    metavar="NAME|FILE",
+    help="A built-in system (pendulum, furuta, tricopter-load, chain:20, ...), a Python file that defines `system` (the file is RUN: name only "
+    "files you trust), or a robot file (URDF, MJCF).",
+    autocompletion=complete_system,
 )
-BASE_HELP = "For a URDF file: whether its root link is `fixed` to the world or `free`."
+BASE: Any = typer.Option("--base", help="For a URDF file: whether its root link is `fixed` to the world or `free`.")
 ROBOT_FILES = (".urdf", ".xml", ".mjcf", ".xacro")
 
 
 def load_target(target: str, base: str = "fixed") -> System | Model:
-    """The system or model that the user named; whatever is wrong with it ends the command with exit code 2."""
+    """Return the named system or model; a mistake ends the command with exit code 2."""
     if is_robot(target):
-        return load_robot(target, base)
+        return _load_robot(target, base)
     if target.lower().endswith(".toml"):
         raise fail(
             f"{target!r}: systems come from Python and robot files. An airframe flies with heavytop fly {target}, studies run with "
             "heavytop plan and heavytop sweep."
         )
     if is_file(target):
-        return system_of_file(Path(target))
+        return names_of_file(Path(target))["system"]
     from heavytop import library
 
     return library.load(target)
 
 
-def load_robot(target: str, base: str) -> System:
-    """The system of a robot file; what of the file is not represented is told in one line on the terminal."""
+def _load_robot(target: str, base: str) -> System:
+    """Load a robot file; elements that are not represented are reported in one line on the terminal."""
     from heavytop.io.robot_files import load
 
     system = load(target, base)
@@ -49,37 +54,36 @@ def load_robot(target: str, base: str) -> System:
     return system
 
 
-def check_base(target: str, base: str) -> None:
-    """Refuse a base that does not exist, or one for something that has none."""
+def check_target(target: str, base: str, command: str) -> None:
+    """Reject a command without a target, a base that does not exist, or a base of a target that has none."""
+    if not target:
+        raise fail(
+            f"name a system or a file: heavytop {command} furuta. heavytop {command} --list shows the built-in systems."
+        )
     if base not in ("fixed", "free"):
         raise fail(f"--base must be fixed or free, got {base!r}.")
     if base == "free" and not is_robot(target):
-        raise fail(f"--base is for robot files; {target!r} says itself what carries its bodies.")
+        raise fail(f"--base is for robot files; {target!r} defines its own base.")
 
 
 def is_robot(target: str) -> bool:
-    """Whether the user named a robot file."""
+    """Whether a target is a robot file."""
     return target.lower().endswith(ROBOT_FILES)
 
 
 def is_file(target: str) -> bool:
-    """Whether the user named a file rather than a built-in system."""
+    """Whether a target is a file rather than a built-in system."""
     return is_robot(target) or target.endswith(".py") or "/" in target or "\\" in target
 
 
 def derived(found: System | Model, native: bool = True) -> Model:
-    """The model of a system, or the model itself."""
+    """Return the model of a system, or the model itself."""
     from heavytop.system import Model
 
     if isinstance(found, Model):
         return found
     with working(f"deriving {found.name}"):
         return found.derive(native=native)
-
-
-def system_of_file(path: Path) -> System | Model:
-    """Run a Python file and take its ``system``."""
-    return names_of_file(path)["system"]
 
 
 def names_of_file(path: Path) -> dict[str, Any]:
@@ -100,7 +104,7 @@ def names_of_file(path: Path) -> dict[str, Any]:
 
 
 def _run(path: Path) -> dict[str, Any]:
-    """The names that a file defines; an exception inside it is shown with the lines of that file alone."""
+    """Run a file and return the names it defines; the traceback of an error shows only lines of that file."""
     module = ModuleType(path.stem)
     module.__file__ = str(path)
     folder, before = str(path.resolve().parent), sys.modules.get(path.stem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -25,7 +25,7 @@ FAILURE, MISUSE = 1, 2
 
 
 def console(stderr: bool = False) -> Console:
-    """A console; output to a file or pipe is 100 columns wide, and nothing turns there, even where colours are forced (notebooks)."""
+    """A console; output to a file or pipe has 100 columns and no spinner, even if colours are forced (notebooks)."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -41,20 +41,16 @@ def fail(message: str, code: int = MISUSE) -> typer.Exit:
 
 
 def notice(message: str) -> None:
-    """Print something worth knowing to stderr."""
+    """Print a remark to stderr."""
     console(stderr=True).print(f"[dim]{_escaped(message)}[/]", soft_wrap=True)
 
 
 @contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
-    """Say on a terminal what takes its time; elsewhere nothing. Yields a function that writes a line of progress to standard error."""
+    """Show a spinner with a text on a terminal. Yields a function that prints a line of progress to stderr."""
     screen = console(stderr=True)
-    tell = lambda text: screen.print(_escaped(text), highlight=False, soft_wrap=True)  # noqa: E731
-    if not screen.is_terminal:
-        yield tell
-        return
-    with screen.status(_escaped(what)):
-        yield tell
+    with screen.status(_escaped(what)) if screen.is_terminal else nullcontext():
+        yield lambda text: screen.print(_escaped(text), highlight=False, soft_wrap=True)
 
 
 def _escaped(message: str) -> str:
@@ -64,7 +60,7 @@ def _escaped(message: str) -> str:
 
 
 def reported(command: Callable[P, T]) -> Callable[P, T]:
-    """Show errors that heavytop raises on purpose as one message with exit code 2, without a traceback."""
+    """Show the errors of heavytop as one message with exit code 2, without a traceback."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -86,7 +82,7 @@ def reported(command: Callable[P, T]) -> Callable[P, T]:
 
 
 class Shell(typer.Typer):
-    """The commands, for terminals and files that cannot show every character, and disks that are full."""
+    """The commands, for terminals and files that cannot show every character, and for full disks."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         for stream in (sys.stdout, sys.stderr):
@@ -96,17 +92,17 @@ class Shell(typer.Typer):
             try:
                 return super().__call__(*arguments, **named)
             finally:
-                if sys.stdout is not None:  # what waits in the buffer is written while its failure can still be told
+                if sys.stdout is not None:  # while an error can still be reported
                     sys.stdout.flush()
-        except BrokenPipeError:  # the reader has seen enough (heavytop derive furuta | head -1)
-            _forget_output()
+        except BrokenPipeError:  # closed by the reader (heavytop derive furuta | head -1)
+            _discard_output()
             sys.exit(FAILURE)
-        except OSError as error:  # of the help, which no command of ours prints, or of the last lines
-            _forget_output()
+        except OSError as error:  # of the help, which typer prints, or of the last lines
+            _discard_output()
             sys.exit(fail(f"cannot write: {error.strerror or error}.").exit_code)
 
 
-def _forget_output() -> None:
-    """Let nothing try again at the end of the process to write what cannot be written."""
+def _discard_output() -> None:
+    """Discard the rest of the output, which Python would try to write again at the end of the process."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
