@@ -340,7 +340,7 @@ class ModelDynamics(Dynamics):
     def _rubbing(self) -> Array:
         """Generalised force (nv,) of friction that depends on reactions."""
         e = self.model.expressions
-        return e.constrained.friction_force(e.u) if self.model.description.rubs else np.zeros(self.nv)
+        return e.constrained.friction_force(e.u) if self.model.description.has_reaction_friction else np.zeros(self.nv)
 
     def force(self) -> Traced | None:
         if self._terms.is_conservative:

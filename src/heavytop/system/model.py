@@ -688,7 +688,7 @@ class Model(Value, Shown):
         """Forward dynamics a (..., nv) (eq. 3.126b); ``u`` None means no input."""
         q, v = self._state(q, v, closed=True, parameters=parameters)
         a = self._finite("acceleration", q, v, self._inputs(u), parameters=parameters)
-        if self.description.rubs and not is_symbolic(a):
+        if self.description.has_reaction_friction and not is_symbolic(a):
             check_friction(self, q, v, parameters)
         return a
 

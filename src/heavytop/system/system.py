@@ -214,7 +214,7 @@ class System(Portable, Shown):
                 self._frames.append(anchor)
                 self._edges.append(Edge(a, anchor, placed, Fixed(), anchor))
                 a, placed = anchor, np.eye(4)
-        self._act_in(label, joint)
+        self._add_joint_parts(label, joint)
         self._edges.append(Edge(a, b, placed, joint, label))
 
     def _pose(self, at: Array, where: str) -> Array:
@@ -441,7 +441,7 @@ class System(Portable, Shown):
             raise ModelError(f"{where}: axis= belongs to a rotor on a body; name the body with body=.")
         self.add(Armature(joint, inertia, gear_ratio, body, axis))
 
-    def _act_in(self, label: str, joint: Joint) -> None:
+    def _add_joint_parts(self, label: str, joint: Joint) -> None:
         """Add the elements and limits that are given as keywords of a joint."""
         parts = joint.parts
         if not parts:

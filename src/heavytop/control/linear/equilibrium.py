@@ -127,7 +127,7 @@ class _Search:
     def __init__(self, model: Model, fixed: Sequence[str], limits: Any, prefer: str, parameters: Any) -> None:
         if model.expressions.is_driven:
             raise ControlError(f"constraints or the time drive {model.name!r}: it is never at rest.")
-        if model.description.rubs:
+        if model.description.has_reaction_friction:
             raise ControlError(
                 f"{model.name!r} sticks by friction that depends on reactions: every configuration nearby is at rest."
             )

@@ -65,9 +65,9 @@ def assemble(
         step = -scaled_pseudo_inverse(allowed, sizes[holonomic], scale, RANK) @ phi
         turn = np.max(np.abs(step), initial=0.0, where=~slides)
         step *= min(1.0, LONGEST_STEP / max(turn, 1e-300))
-        length, there = np.max(np.abs(step / scale)), _moved(model, q, step, parameters)
+        length, there = np.max(np.abs(step / scale)), _displaced(model, q, step, parameters)
         if length > LONGEST_STEP and not _residual(model, there, parameters) < error:
-            there = _moved(model, q, step * (LONGEST_STEP / length), parameters)
+            there = _displaced(model, q, step * (LONGEST_STEP / length), parameters)
         q = there
     else:
         raise ConfigurationError(
@@ -92,7 +92,7 @@ def _residual(model: Model, q: Floats, parameters: Any) -> float:
     return float(np.max(np.abs(model.evaluate("relative_position_residual", q, parameters=parameters)), initial=0.0))
 
 
-def _moved(model: Model, q: Floats, step: Floats, parameters: Any) -> Floats:
+def _displaced(model: Model, q: Floats, step: Floats, parameters: Any) -> Floats:
     """The configuration displaced by ``step`` (nv,), at a fixed time."""
     if model.description.time is None:
         return model.integrate(q, step, 1.0)

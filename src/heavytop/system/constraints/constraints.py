@@ -361,7 +361,7 @@ class ConstrainedDynamics:
 def check_constraints(model: Model) -> None:
     """Call every function of the constraints once; raise a ModelError for a basis that does not satisfy them."""
     expressions = model.expressions
-    if model.description.rubs and model.description.basis is not None:
+    if model.description.has_reaction_friction and model.description.basis is not None:
         raise ModelError(
             f"friction that depends on reactions needs the multipliers of {model.name!r}, which a basis eliminates. Omit the basis."
         )

@@ -112,7 +112,7 @@ class PrescribedMotions:
             raise SimulationError(
                 f"the motion of {self._name(column)} is not finite at t = {t[row]:g} s. Give it a motion for all times of the run."
             )
-        least = self._least(f[:, 0])
+        least = self._smallest_jumps(f[:, 0])
         t, f = (
             np.stack([t[:-1], t[1:]], axis=-1),
             np.stack([f[:-1], f[1:]], axis=1),
@@ -145,7 +145,7 @@ class PrescribedMotions:
             "force. Give it a motion with a continuous velocity, rounded off where it turns (an acceleration that jumps is fine)."
         )
 
-    def _least(self, values: np.ndarray) -> np.ndarray:
+    def _smallest_jumps(self, values: np.ndarray) -> np.ndarray:
         """Smallest jump of each entry that raises an error: relative to the changes of entries of its kind, and to their rounding."""
         least = np.empty(values.shape[-1])
         for k in range(0, shape(values)[-1], POSITION + VELOCITY):

@@ -103,7 +103,7 @@ class Description(Value):
         return None if found is None or is_local(found) else f"{self.name} {found}"
 
     @property
-    def rubs(self) -> bool:
+    def has_reaction_friction(self) -> bool:
         """Whether there is friction that depends on reactions."""
         return any(item.friction is not None for item in (*self.loops, *self.constraints))
 

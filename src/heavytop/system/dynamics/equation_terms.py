@@ -293,5 +293,5 @@ class EquationTerms:
     def is_conservative(self) -> bool:
         """Whether nothing can bring in or take out power."""
         d = self.description
-        driven = d.inputs or d.rubs or any(c.work is not None for c in d.constraints)
+        driven = d.inputs or d.has_reaction_friction or any(c.work is not None for c in d.constraints)
         return not driven and not any(element.is_nonconservative for element in d.elements)

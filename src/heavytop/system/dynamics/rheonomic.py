@@ -72,7 +72,7 @@ class Drivers:
         if self.e.description.basis is None:
             return None
         drift = at_rest(self.kinematics.v, self.kinematics)
-        return drift if _is_there(drift) else None
+        return drift if _is_nonzero(drift) else None
 
     @cached_property
     def constraints(self) -> dict[str, Array]:
@@ -92,7 +92,7 @@ class Drivers:
                 own = np.matvec(rows.wrench_map, whole - carried)
             elif rows.phi is not None and functions[rows.name].holonomic:
                 own = np.zeros(1) if self.time is None else directional(as_symbols(rows.phi), self.time, ONE)
-            if _is_there(own):
+            if _is_nonzero(own):
                 found[rows.name] = own
         return found
 
@@ -270,7 +270,7 @@ class Drivers:
     def balance(self, a: Array, u: Array) -> dict[str, Array]:
         """Powers of inputs, resistances, other forces and all drivers, each with the full velocity at its point of action."""
         plain = self.e.dynamics.power(u)
-        if self.e.description.rubs:
+        if self.e.description.has_reaction_friction:
             plain["dissipated"] = plain["dissipated"] - np.vecdot(self.e.v, self.e.constrained.friction_force(u))
         signs = {GIVEN: -1.0, LOST: 1.0, SUPPLIED: -1.0}
         for name, parts in self.shares(a, u).items():
@@ -281,7 +281,7 @@ class Drivers:
         return plain | {"driver": sum(self.powers(a, u).values(), np.zeros(()))}
 
 
-def _is_there(value: Array) -> bool:
+def _is_nonzero(value: Array) -> bool:
     """Whether a vector is not zero by its structure."""
     return bool(np.any(value)) if not is_symbolic(value) else not to_sx(value).is_zero()
 

@@ -158,7 +158,7 @@ def minimal_tangent(
     model: Model, q: np.ndarray, v: np.ndarray, parameters: Any, independent: Sequence[str]
 ) -> MinimalTangent:
     """Minimal coordinates of the deviations from states (..., nq), (..., nv); all states of a batch share the choice."""
-    if model.description.rubs:
+    if model.description.has_reaction_friction:
         raise ModelError(
             f"{model.name!r} has friction that depends on reactions, which has no derivative where they or the velocity vanish: it cannot be "
             "linearised."

@@ -81,7 +81,7 @@ def check_start(model: Model, q: np.ndarray, v: np.ndarray, parameters: Any) -> 
 
 def check_friction(model: Model, q: np.ndarray, v: np.ndarray, parameters: Any) -> None:
     """Raise a ConfigurationError where friction with its own reaction leaves no or several accelerations (Painleve's paradox)."""
-    if not model.description.rubs:
+    if not model.description.has_reaction_friction:
         return
     gain = np.max(model.evaluate("friction_gain", q, v, parameters=parameters), initial=0.0)
     if not gain < 1.0:
