@@ -218,8 +218,8 @@ class Shooting:
             total = (b @ k)[:, 0]
             x = x + column * total
             if slopes:
-                turned = (b @ made.dk[:, first : first + n].reshape(count, n, -1)).reshape(dx.shape)
-                dx = dx + column[:, :, None] * turned
+                weighted = (b @ made.dk[:, first : first + n].reshape(count, n, -1)).reshape(dx.shape)
+                dx = dx + column[:, :, None] * weighted
                 if layout.free:
                     dx[:, :, layout.tau] += part[:, None] * total
         made = replace(made, ends=x, slopes=dx)
@@ -246,8 +246,10 @@ class Shooting:
         key = (made.z, q_bar, parameters)
         if self._bound is None or any(a is not b for a, b in zip(self._bound[0], key, strict=True)):
             first, centres = self.rates.rho.first, np.ascontiguousarray(q_bar)
-            every = range(made.z.shape[1])
-            calls = [Bound(first, (made.z[:, t], centres, parameters), (made.k[:, t], made.slope[:, t])) for t in every]
+            stages = range(made.z.shape[1])
+            calls = [
+                Bound(first, (made.z[:, t], centres, parameters), (made.k[:, t], made.slope[:, t])) for t in stages
+            ]
             self._bound = key, calls
         return self._bound[1]
 

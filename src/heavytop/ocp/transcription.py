@@ -63,9 +63,9 @@ class Transcription(NonlinearProgram):
         steps = np.array([phase.steps for phase in phases], dtype=float)[problem.phase_of_interval]
         lengths = np.array([phase.shortest for phase in phases])[problem.phase_of_interval]
         self.weights = 1.0 / steps if problem.free else lengths / steps
-        every = np.arange(self.size)
+        entries = np.arange(self.size)
         for block in blocks:
-            block.prepare(np.r_[every[: r.nx], every[self.layout.u]])
+            block.prepare(np.r_[entries[: r.nx], entries[self.layout.u]])
         self.costs = [b for b in blocks if b.weights is not None]
         self.constraints = [b for b in blocks if b.weights is None]
         self.lower, self.upper = self._variable_bounds()
@@ -194,13 +194,13 @@ class Transcription(NonlinearProgram):
     @cached_property
     def row_labels(self) -> list[tuple[str, int]]:
         """Label and node of every row."""
-        every = range(self.count)
+        steps = range(self.count)
         names = [f"place along {name!r}" for name in self.rates.coordinates.v_names]
         names += map(repr, self.problem.model.v_names)
-        labels = [(f"dynamics ({name})", k) for k in every for name in names]
-        labels += [("inputs", k) for k in every for _ in range(self.layout.s.stop - self.layout.s.start)]
+        labels = [(f"dynamics ({name})", k) for k in steps for name in names]
+        labels += [("inputs", k) for k in steps for _ in range(self.layout.s.stop - self.layout.s.start)]
         labels += [("duration", int(k)) for k in self.link_rows]
-        labels += [("rate of inputs", k) for inputs, _ in self.rate_sides for k in every for _ in inputs]
+        labels += [("rate of inputs", k) for inputs, _ in self.rate_sides for k in steps for _ in inputs]
         labels += [("periodicity", self.count)] * (self.rates.nx if self.problem.periodic else 0)
         labels += [("whole duration", self.count)] * int(self.bounded_total)
         for block in self.constraints:
@@ -413,17 +413,17 @@ class Transcription(NonlinearProgram):
         N, ne, nx, P = self.count, self.rates.ne, self.rates.nx, self._patterns
         Y = self.nodes(x)
         run, _, link = self._run(x)
-        own = lam[: N * nx].reshape(N, nx)
-        turned = (own[:, None, :ne] @ link[:, :, :ne])[:, 0]
-        adjoint = np.concatenate([turned, own[:, ne:]], axis=1)
+        dynamics = lam[: N * nx].reshape(N, nx)
+        of_coordinates = (dynamics[:, None, :ne] @ link[:, :, :ne])[:, 0]
+        adjoint = np.concatenate([of_coordinates, dynamics[:, ne:]], axis=1)
         total = self.shooting.hessians(
             run, adjoint, cost_weight, Y[:-1], self.weights, self._begin, self.p, self._further
         )
         *_, curve, cross, last = self._entries
         parts = []
         if P.linked:
-            _, second, mine, _, _, bent = self._links
-            mine[...] = own[:, :ne]
+            _, second, multipliers, _, _, bent = self._links
+            multipliers[...] = dynamics[:, :ne]
             second()
             D = run.slopes[:, :ne]
             DT = np.swapaxes(D, 1, 2)

@@ -42,8 +42,8 @@ def _held(
     width = np.where(
         np.isfinite(upper - lower) & (upper > lower), upper - lower, 1.0
     )  # limits may be micro- or meganewtons
-    for side, every, bound in (("lower", solution.lower_lam, lower), ("upper", solution.upper_lam, upper)):
-        lam = program.nodes(every)[:, column]
+    for side, multipliers, bound in (("lower", solution.lower_lam, lower), ("upper", solution.upper_lam, upper)):
+        lam = program.nodes(multipliers)[:, column]
         gap = np.abs(at - bound)  # away from a bound the multiplier is left by the barrier
         nodes = np.nonzero((lower < upper) & (lam * width > np.maximum(LEAST, gap / width)))[0]
         if len(nodes):
@@ -64,11 +64,11 @@ def _rates(program: Transcription, solution: Solution, times: np.ndarray) -> Ite
                 yield Active(text.format(side, rate, name), times[nodes], lam * lengths[nodes])
         return
     values, start = program.values(solution.x), program.offsets["rates"]
-    for side, (own, bounds) in zip(("upper", "lower"), program.rate_sides, strict=True):
-        size = program.count * len(own)
-        rows, lam = (part[start : start + size].reshape(program.count, len(own)) for part in (values, solution.lam))
+    for side, (inputs, bounds) in zip(("upper", "lower"), program.rate_sides, strict=True):
+        size = program.count * len(inputs)
+        rows, lam = (part[start : start + size].reshape(program.count, len(inputs)) for part in (values, solution.lam))
         held = np.abs(lam) > np.maximum(LEAST, np.abs(rows))
-        for j, k in enumerate(own):
+        for j, k in enumerate(inputs):
             nodes = np.nonzero(held[:, j])[0]
             if len(nodes):
                 label = text.format(side, bounds[j], names[k])

@@ -209,15 +209,15 @@ class Jerk(RunningCost):
         """|j|^2 with the jerk j, the third rate of the position of the point along the motion."""
         model = scene.model
         sizes = {"q": scene.rates.nq, "v": model.nv, "u": model.nu, "p": len(model.parameter_names)}
-        own = {name: symbol(name, size) for name, size in sizes.items()}
+        symbols = {name: symbol(name, size) for name, size in sizes.items()}
         rate = symbol("u_rate", model.nu)
-        at = NodeScene(scene.rates, own["q"], own["v"], own["u"], own["p"], symbol("none", 0))
+        at = NodeScene(scene.rates, symbols["q"], symbols["v"], symbols["u"], symbols["p"], symbol("none", 0))
         (q_rate,) = scene.rates.traced("rate").expressions(at.q, at.v, at.p)
         along = lambda x: (  # noqa: E731
             directional(x, at.q, q_rate) + directional(x, at.v, at.acceleration()) + directional(x, at.u, rate)
         )
         jerk = along(along(directional(at.point(self.frame, self.offset), at.q, q_rate)))
-        traced = trace_of("jerk", {**own, "u_rate": rate}, {"square": np.vecdot(jerk, jerk)})
+        traced = trace_of("jerk", {**symbols, "u_rate": rate}, {"square": np.vecdot(jerk, jerk)})
         return traced.expressions(scene.q, scene.v, scene.u, scene.p, scene.u_rate)[0]
 
 
@@ -244,10 +244,10 @@ class Distance(Cost):
         return "Distance()"
 
     def check(self, model: Model) -> None:
-        own = self.reference.model
-        if (own.nq, own.nv) != (model.nq, model.nv):
+        other = self.reference.model
+        if (other.nq, other.nv) != (model.nq, model.nv):
             raise PlanError(
-                f"Distance: the reference belongs to {own.name!r} with {own.nq} coordinates, the plan to {model.name!r} with {model.nq}."
+                f"Distance: the reference belongs to {other.name!r} with {other.nq} coordinates, the plan to {model.name!r} with {model.nq}."
             )
         _weights([self.places, self.speeds], "weights of Distance", 2)
 

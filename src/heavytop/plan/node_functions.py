@@ -61,20 +61,20 @@ class NodeFunctions:
             if len(nodes):
                 placed.setdefault(found.function, []).append((found, nodes))
 
-        bound, every = problem.bound_constraints, np.arange(problem.steps + 1)
+        bound, all_nodes = problem.bound_constraints, np.arange(problem.steps + 1)
         for constraint in problem.begin:
-            add(bound[constraint], every[:1])
-        inner = every[int(problem.start is not None) : len(every) - int(problem.goal is not None)]
+            add(bound[constraint], all_nodes[:1])
+        inner = all_nodes[int(problem.start is not None) : len(all_nodes) - int(problem.goal is not None)]
         for constraint in problem.path:
             found = bound[constraint]
-            add(found, every if found.depends_on_inputs(self.rates) else inner)
+            add(found, all_nodes if found.depends_on_inputs(self.rates) else inner)
         first = 0
         for phase, last in zip(problem.phases, problem.ends, strict=True):
-            nodes = every[first : last + 1]
+            nodes = all_nodes[first : last + 1]
             for constraint in phase.path:
                 add(bound[constraint], nodes[np.isin(nodes, inner)])
             for constraint in phase.end:
-                add(bound[constraint], every[last : last + 1])
+                add(bound[constraint], all_nodes[last : last + 1])
             first = int(last)
         return [*(_block(items) for items in placed.values()), *self._cost_blocks()]
 

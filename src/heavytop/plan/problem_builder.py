@@ -82,10 +82,10 @@ def build_problem(given: ProblemArguments) -> Problem:
     hover = needed_inputs(model, q, zero, zero, known)
     if first is None and model.is_constrained:
         begin = (closed(model, q, known), *begin)
-    every = (*whole, *begin, *(c for phase in phases for c in (*phase.path, *phase.end)))
-    for constraint in every:
+    constraints = (*whole, *begin, *(c for phase in phases for c in (*phase.path, *phase.end)))
+    for constraint in constraints:
         constraint.check(model)
-    timed = model.description.time is not None or cost.uses_time or any(c.uses_time for c in every)
+    timed = model.description.time is not None or cost.uses_time or any(c.uses_time for c in constraints)
     follows = None if last is None else followed(model, last, parameters)
     if timed:
         start_time = float(p[-1]) if model.description.time is not None else 0.0

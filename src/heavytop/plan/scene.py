@@ -100,9 +100,9 @@ def node_function(
     """``function(scene)`` (m,) with derivatives by (e, v, u) in the chart of a node; ``constants``: their number."""
 
     def build() -> Expression:
-        (y, symbols, q), own = rates.node, symbol("constants", constants)
-        scene = NodeScene(rates, q, y[rates.ne : rates.nx], y[rates.nx :], symbols["p"], own)
-        return function(scene) + 0.0 * y[0], y, {**symbols, "constants": own}  # a constant is a function too
+        (y, symbols, q), numbers = rates.node, symbol("constants", constants)
+        scene = NodeScene(rates, q, y[rates.ne : rates.nx], y[rates.nx :], symbols["p"], numbers)
+        return function(scene) + 0.0 * y[0], y, {**symbols, "constants": numbers}  # a constant is a function too
 
     return rates.shared(f"node_{name}", build)
 

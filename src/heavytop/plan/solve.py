@@ -82,10 +82,10 @@ def solve(problem: Problem, guess: Guess, options: SolveOptions) -> Plan:
     method = (COLLOCATION if _is_stiff(functions, guess) else METHODS)[0]
     attempts: list[Attempt] = []
     warm: Solution | None = None
-    rescued, tried, shot = False, False, None
+    rescued, collocated, explicit = False, False, None
     begin, restarts = (functions, guess), 0
     while True:
-        most = options.iterations if shot is None else min(options.iterations, TRIED)
+        most = options.iterations if explicit is None else min(options.iterations, TRIED)
         program, solution = _solve_centred(functions, guess, method, replace(options, iterations=most), warm)
         failed = solution.status in (Status.INFEASIBLE, Status.FAILED, Status.LIMIT)
         guess = motion_of(program, solution.x)
@@ -102,10 +102,10 @@ def solve(problem: Problem, guess: Guess, options: SolveOptions) -> Plan:
             method, warm = ACCURATE, None
             continue
         if failed:
-            if shot is not None:  # not stiff after all
+            if explicit is not None:  # not stiff after all
                 if 2 * program.count > MOST_REFINED:
                     raise _inaccurate(program, attempts[-1].defect, options.tolerance)
-                functions, guess, method, warm, shot = *_finer(*shot, METHODS), METHODS[0], None, None
+                functions, guess, method, warm, explicit = *_finer(*explicit, METHODS), METHODS[0], None, None
                 continue
             nearest, violations = least_violation(program, solution.x, options.solver)
             if violations or rescued or nearest.status not in (Status.SOLVED, Status.ACCEPTABLE):
@@ -121,11 +121,11 @@ def solve(problem: Problem, guess: Guess, options: SolveOptions) -> Plan:
         better = [m for m in methods[methods.index(method) + 1 :] if defects[m] <= MARGIN * options.tolerance]
         if better:
             method, warm = better[0], solution
-        elif methods is METHODS and not tried and _is_stiff(functions, guess):
+        elif methods is METHODS and not collocated and _is_stiff(functions, guess):
             # the guess was not stiff, but the motion is
-            method, warm, tried, shot = COLLOCATION[0], None, True, (functions, guess)
+            method, warm, collocated, explicit = COLLOCATION[0], None, True, (functions, guess)
         elif 2 * program.count <= MOST_REFINED and not _stagnates(attempts):
-            functions, guess, warm, shot = *_finer(functions, guess, methods), None, None
+            functions, guess, warm, explicit = *_finer(functions, guess, methods), None, None
         else:
             raise _inaccurate(program, defect, options.tolerance)
 

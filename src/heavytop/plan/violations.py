@@ -40,12 +40,12 @@ def between_nodes(plan: Plan) -> tuple[str, float]:
     y, centres = (part.reshape(*coarse.shape, -1) for part in _states(plan, coarse.ravel()))
     around = []
     for check in checks:
-        own = check.intervals
-        found = check.excess(_flat(y[own]), _flat(centres[own]))
+        intervals = check.intervals
+        found = check.excess(_flat(y[intervals]), _flat(centres[intervals]))
         at = int(np.argmax(found))
-        interval = (own.start or 0) + at // len(fractions)
+        interval = (intervals.start or 0) + at // len(fractions)
         step = length[interval] / SAMPLES
-        around.append(coarse[own].ravel()[at] + step * np.linspace(-1.0, 1.0, CLOSER + 2)[1:-1])
+        around.append(coarse[intervals].ravel()[at] + step * np.linspace(-1.0, 1.0, CLOSER + 2)[1:-1])
         worst = max(worst, (check.label, float(found[at])), key=lambda item: item[1])
     y, centres = (part.reshape(len(checks), CLOSER, -1) for part in _states(plan, np.concatenate(around)))
     for k, check in enumerate(checks):

@@ -129,6 +129,6 @@ class _Staged:
         """Multipliers of the rows of the transcription: ``lam = T^T lam'`` with the Jacobian T of the residual by chart coordinates."""
         t, n, ne = self.program, self.program.rates.nx, self.program.rates.ne
         slope = t._run(x)[2][:, :, ne:]
-        own = lam[: t.count * n].reshape(t.count, n).copy()
-        own[:, :ne] = np.linalg.solve(-np.swapaxes(slope, 1, 2), own[:, :ne, None])[:, :, 0]
-        return np.concatenate([own.ravel(), lam[t.count * n :]])
+        dynamics = lam[: t.count * n].reshape(t.count, n).copy()
+        dynamics[:, :ne] = np.linalg.solve(-np.swapaxes(slope, 1, 2), dynamics[:, :ne, None])[:, :, 0]
+        return np.concatenate([dynamics.ravel(), lam[t.count * n :]])

@@ -48,17 +48,17 @@ class Nlpsol:
         own_form = getattr(program, "symbolic", None)
         built = symbolic(program) if own_form is None else own_form()
         options: dict[str, Any] = {"print_time": False, "error_on_fail": False, "expand": self.expand}
-        own: dict[str, Any] = {"max_iter": request.iterations, "tol": request.tolerance, **self.options}
+        settings: dict[str, Any] = {"max_iter": request.iterations, "tol": request.tolerance, **self.options}
         if self.plugin == "ipopt":
-            own = {
+            settings = {
                 "print_level": 0, "sb": "yes", "mumps_mem_percent": 1000, "constr_viol_tol": 1e-8,
-                **({"mu_strategy": "adaptive"} if warm is None else WARM), **own,
+                **({"mu_strategy": "adaptive"} if warm is None else WARM), **settings,
             }  # fmt: skip
         progress = None if request.callback is None else _progress(program, request.callback)
         if progress is not None:
             options["iteration_callback"] = progress
         try:
-            solver = casadi.nlpsol("plan", self.plugin, built, options | {self.plugin: own})
+            solver = casadi.nlpsol("plan", self.plugin, built, options | {self.plugin: settings})
         except RuntimeError as error:
             raise PlanError(f"CasADi has no solver {self.plugin!r} here: {error}") from None
         return lambda x: _solved(solver, program, x, warm, progress)

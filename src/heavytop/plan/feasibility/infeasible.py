@@ -44,8 +44,8 @@ class Elastic(NonlinearProgram):
         layout, problem = inner.layout, inner.problem
         self._blocks = np.arange(inner.offsets["block0"], inner.rows) if inner.constraints else np.zeros(0, dtype=int)
         ne = layout.ne - int(problem.timed)  # the time at the end is not a goal
-        own = np.r_[:ne, layout.ne : layout.nx] if problem.goal is not None else np.zeros(0, dtype=int)
-        self._goal = goal = inner.count * inner.size + own
+        entries = np.r_[:ne, layout.ne : layout.nx] if problem.goal is not None else np.zeros(0, dtype=int)
+        self._goal = goal = inner.count * inner.size + entries
         self._goal_rows = inner.rows + np.arange(len(goal))
         self._soft_rows = np.concatenate([self._blocks, self._goal_rows])
         self.soft = len(self._soft_rows)

@@ -181,7 +181,9 @@ def outer_push(problem: Problem) -> Push | None:
             places = fixed if given.frame == "world" else turning.setdefault(given.body, {})
             places[k] = _valued(problem, given.force)
     low, high = problem.bounds.u
-    largest = sum(_largest(np.array([*own.values()]), low[[*own]], high[[*own]]) for own in turning.values())
+    largest = sum(
+        _largest(np.array([*forces.values()]), low[[*forces]], high[[*forces]]) for forces in turning.values()
+    )
     return Push(float(largest), np.array([*fixed.values()]).reshape(-1, 3), low[[*fixed]], high[[*fixed]], axis)
 
 

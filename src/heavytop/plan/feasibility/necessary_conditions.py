@@ -90,11 +90,11 @@ def _check_speeds(problem: Problem, start: State) -> None:
         if last and problem.goal is not None:
             away[:] = place(c, start.q, problem.goal.q)
         for name, block in zip(c.names or (), c.blocks, strict=True):
-            own, names = c.v_slice(name), model.q_names[c.q_slice(name)]
+            entries, names = c.v_slice(name), model.q_names[c.q_slice(name)]
             if isinstance(block, Pose):  # as fast as its velocities along three axes together, in any attitude
-                own = slice(own.start, own.start + 3)
-                distance = float(np.linalg.norm(np.maximum(np.maximum(away[0, own], -away[1, own]), 0.0)))
-                speed = float(np.linalg.norm(np.maximum(np.abs(low[own]), np.abs(high[own]))))
+                entries = slice(entries.start, entries.start + 3)
+                distance = float(np.linalg.norm(np.maximum(np.maximum(away[0, entries], -away[1, entries]), 0.0)))
+                speed = float(np.linalg.norm(np.maximum(np.abs(low[entries]), np.abs(high[entries]))))
                 if distance - speed * time > SAME:
                     raise PlanError(
                         f"{what} cannot be reached: {name!r} of {model.name!r} has to move by {distance:g} m, but within its velocity "
@@ -105,10 +105,10 @@ def _check_speeds(problem: Problem, start: State) -> None:
                     if isinstance(constraint, Between) and constraint.name in names:
                         k = names.index(constraint.name)
                         bounds = np.array([constraint.lower, constraint.upper])
-                        away[:, own.start + k] = bounds - start.q[c.q_slice(name)][k]
-                far = np.maximum(away[0, own] - high[own] * time, low[own] * time - away[1, own])
+                        away[:, entries.start + k] = bounds - start.q[c.q_slice(name)][k]
+                far = np.maximum(away[0, entries] - high[entries] * time, low[entries] * time - away[1, entries])
                 if np.any(far > SAME):
-                    k = own.start + int(np.argmax(far))
+                    k = entries.start + int(np.argmax(far))
                     raise PlanError(
                         f"{what} cannot be reached: {model.v_names[k]!r} is limited, so that in {time:g} s the distance of "
                         f"{np.min(np.abs(away[:, k])):g} is {np.max(far):.3g} too far. Allow more time or speed."
@@ -126,14 +126,14 @@ def check_meetings(problem: Problem) -> None:
         near = phase.path if last else (*phase.path, *problem.phases[i + 1].path)
         moments.append(("the goal" if last else f"the end of phase {i + 1}", phase.end, near))
         _check_names(problem, f"phase {i + 1}" if len(problem.phases) > 1 else "the way", (*problem.path, *phase.path))
-    for what, own, path in moments:
-        every = (*own, *problem.path, *path)
-        _check_names(problem, what, every)
-        for constraint in every:
+    for what, constraints, path in moments:
+        together = (*constraints, *problem.path, *path)
+        _check_names(problem, what, together)
+        for constraint in together:
             _check_arm(problem, what, constraint)
-        for point in own:
+        for point in constraints:
             if isinstance(point, Point):
-                _check_point(problem, what, point, every)
+                _check_point(problem, what, point, together)
 
 
 def _check_names(problem: Problem, what: str, constraints: tuple[Constraint, ...]) -> None:
@@ -149,8 +149,8 @@ def _check_names(problem: Problem, what: str, constraints: tuple[Constraint, ...
                 sides[name].append((0.0, 0.0, constraint.label))
         if isinstance(constraint, Between):
             sides.setdefault(constraint.name, []).append((constraint.lower, constraint.upper, constraint.label))
-    for name, every in sides.items():
-        low, high = max(every, key=lambda side: side[0]), min(every, key=lambda side: side[1])
+    for name, bounds in sides.items():
+        low, high = max(bounds, key=lambda side: side[0]), min(bounds, key=lambda side: side[1])
         if low[0] - high[1] > SAME * (1.0 + abs(low[0])):
             raise PlanError(
                 f"{what} of {model.name!r} contradicts itself: {name!r} must be at least {low[0]:g} ({low[2]}) and at most {high[1]:g} ({high[2]})."
