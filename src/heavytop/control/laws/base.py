@@ -178,7 +178,7 @@ class BaseController(Value, ABC):
         key = None if period is None else float(f"{period:.12g}")
         if inner is inside and (key == self.sample_time or not self.depends_on_period):
             return self
-        return _resampled(self, inner, key)
+        return _resampled(self, inner, key)  # pyright: ignore[reportReturnType]
 
     def _check_period(self, period: float | None) -> None:
         own = self.sample_time
