@@ -31,16 +31,6 @@ from heavytop.system.description.names import WORLD
 from heavytop.system.forces import ForceElement
 from heavytop.system.joints import Joint
 
-KINDS = (
-    JointKind.FIXED,
-    JointKind.REVOLUTE,
-    JointKind.PRISMATIC,
-    JointKind.FLOATING,
-    JointKind.PLANAR,
-    JointKind.SPHERICAL,
-)
-"""Joints that robot files have."""
-
 
 class SystemReader:
     """Reads a description and reports everything that robot files cannot represent."""
@@ -108,9 +98,9 @@ class SystemReader:
         if made.kind != JointKind.FIXED:
             self.report.represented("joint", edge.label, self.where)
 
-    def _kind(self, joint: Joint, label: str) -> str:
-        if joint.kind in KINDS:
-            return joint.kind
+    def _kind(self, joint: Joint, label: str) -> JointKind:
+        if joint.kind in list(JointKind):
+            return JointKind(joint.kind)
         note = f"{type(joint).__name__} joints have no counterpart; written as fixed"
         self.report.lost("joint", label, self.where, note)
         return JointKind.FIXED
@@ -185,7 +175,8 @@ class SystemReader:
 
     def _constraints(self) -> None:
         for loop in self.description.loops:
-            kind = {JointKind.SPHERICAL: "connect", JointKind.FIXED: "weld"}.get(loop.joint.kind)
+            kinds: dict[str, str] = {JointKind.SPHERICAL: "connect", JointKind.FIXED: "weld"}
+            kind = kinds.get(loop.joint.kind)
             if kind is None:
                 note = f"a loop by a {type(loop.joint).__name__} joint has no counterpart"
                 self.report.lost("loop", loop.name, self.where, note)

@@ -174,7 +174,7 @@ def parse_xml(content: bytes, file: str = "<text>") -> Element:
         stack[-1].children.append(element)
         stack.append(element)
 
-    def declaration(*_: object) -> None:
+    def declaration(*_: object) -> NoReturn:
         reject(
             "document type declarations, entities and external references are rejected. A robot file needs none: remove them, and write "
             "the values in their place."

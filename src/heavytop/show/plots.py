@@ -253,15 +253,17 @@ def new_figure(width: float, height: float) -> Figure:
     return RunFigure(width, height)
 
 
-def figure_grid(count: int) -> tuple[Figure, Sequence[Axes]]:
-    """A figure with ``count`` axes in one to three columns."""
-    columns = 1 if count == 1 else 2 if count <= 8 else 3
-    rows = ceil(count / columns)
-    figure = new_figure(4.8 * columns, 2.3 * rows + 0.6)
+def figure_grid(
+    count: int, most: int = 0, size: tuple[float, float] = (4.8, 2.3), margin: tuple[float, float] = (0.0, 0.6)
+) -> tuple[Figure, list[Axes]]:
+    """A figure with ``count`` axes of ``size`` in inches, in at most ``most`` columns (0: two, or three for more than eight axes)."""
+    columns = max(min(count, most or (2 if count <= 8 else 3)), 1)
+    rows = max(ceil(count / columns), 1)
+    figure = new_figure(size[0] * columns + margin[0], size[1] * rows + margin[1])
     axes = figure.subplots(rows, columns, squeeze=False).reshape(-1)
     for axis in axes[count:]:
         axis.set_visible(False)
-    return figure, axes[:count]
+    return figure, list(axes[:count])
 
 
 def written(figure: Any, path: str | Path | None) -> Any:

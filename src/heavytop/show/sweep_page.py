@@ -15,7 +15,7 @@ from heavytop._format import html_text, safe_name
 from heavytop._version import __version__
 from heavytop.show.page import check_ending
 from heavytop.show.palette import SERIES_LIGHT
-from heavytop.show.plots import new_figure
+from heavytop.show.plots import figure_grid, new_figure
 from heavytop.sweep.grid import DRAW
 from heavytop.sweep.measure import FAILED, OUTCOMES
 from heavytop.sweep.reductions import SAMPLE, boxes, extremes, pick, places, points, sample, sums, valid, width
@@ -106,11 +106,6 @@ def _sections(result: Result) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         yield "Parallel coordinates", [_parallel(result, varied, names)]
 
 
-def _figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
-    figure = new_figure(width, height)
-    return figure, figure.subplots(rows, columns, squeeze=False)
-
-
 def _png(figure: Any) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, dpi=110, format="png")
@@ -150,34 +145,25 @@ def _maps(result: Result, name: str, varied: list[str]) -> tuple[str, str] | Non
     total, count = sums(result, name, [y, x, *([split] if split else [])], MOST_CELLS)
     with np.errstate(invalid="ignore"):
         mean = total / np.where(count, count, np.nan)
-    panels = (
-        [(mean[..., k], f"{split} = {_cell_text(_ticks(data, split)[k])}") for k in range(data.sizes[split])]
-        if split
-        else [(mean, "")]
-    )
-    columns = min(len(panels), 3)
-    figure, axes = _figure(3.9 * columns + 0.9, 3.4 * -(-len(panels) // columns), -(-len(panels) // columns), columns)
-    finite = mean[np.isfinite(mean)]
-    low, high = (
-        (0.0, 1.0) if data[name].dtype.kind == "b" else (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
-    )
-    image = None
-    for (values, text), axis in zip(panels, axes.flat, strict=False):
-        image = axis.pcolormesh(
-            _cells(data, x),
-            _cells(data, y),
-            values,
-            cmap="viridis",
-            vmin=low,
-            vmax=high,
-            shading="nearest",
-        )
+    panels = [(mean, "")]
+    if split:
+        panels = [(mean[..., k], f"{split} = {_cell_text(value)}") for k, value in enumerate(_ticks(data, split))]
+    figure, axes = figure_grid(len(panels), 3, (3.9, 3.4), (0.9, 0.0))
+    is_share = data[name].dtype.kind == "b"
+    low, high = (0.0, 1.0) if is_share else _range(mean)
+    style = {"cmap": "viridis", "vmin": low, "vmax": high, "shading": "nearest"}
+    image: Any = None
+    for (values, text), axis in zip(panels, axes, strict=True):
+        image = axis.pcolormesh(_cells(data, x), _cells(data, y), values, **style)
         axis.set(xlabel=_label(data, x), ylabel=_label(data, y), title=text)
-    for axis in list(axes.flat)[len(panels) :]:
-        axis.axis("off")
-    word = "share of" if data[name].dtype.kind == "b" else "mean of"
-    figure.colorbar(image, ax=axes, label=f"{word} {_label(data, name)}")
+    figure.colorbar(image, ax=figure.axes, label=f"{'share' if is_share else 'mean'} of {_label(data, name)}")
     return f"map of {name} over {x} and {y}", _png(figure)
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    """Least and largest finite value."""
+    finite = values[np.isfinite(values)]
+    return (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
 
 
 def _share(result: Result, name: str, varied: list[str]) -> tuple[str, str]:
@@ -186,10 +172,8 @@ def _share(result: Result, name: str, varied: list[str]) -> tuple[str, str]:
 
     data = result.data
     shown = [d for d in varied if _ticks(data, d).dtype.kind in "fiu" or data.sizes[d] <= MOST_NAMES]
-    columns = max(min(len(shown), 3), 1)
-    rows = max(-(-len(shown) // columns), 1)
-    figure, axes = _figure(3.9 * columns, 3.0 * rows, rows, columns)
-    for k, (dim, axis) in enumerate(zip(shown, axes.flat, strict=False)):
+    figure, axes = figure_grid(len(shown), 3, (3.9, 3.0), (0.0, 0.0))
+    for k, (dim, axis) in enumerate(zip(shown, axes, strict=True)):
         labels = _ticks(data, dim)
         numbers = labels.dtype.kind in "fiu"
         hits, trials = sums(result, name, [dim], MOST_CELLS)
@@ -203,16 +187,12 @@ def _share(result: Result, name: str, varied: list[str]) -> tuple[str, str]:
             axis.margins(x=0.3)
         axis.set(xlabel=_label(data, dim), ylabel=f"share of {name}", ylim=(-0.03, 1.03))
         axis.grid(alpha=0.3)
-    for axis in list(axes.flat)[len(shown) :]:
-        axis.axis("off")
     return f"share of {name} along {', '.join(shown)}", _png(figure)
 
 
 def _histograms(result: Result, names: list[str]) -> tuple[str, str]:
-    columns = min(len(names), 3)
-    rows = -(-len(names) // columns)
-    figure, axes = _figure(3.9 * columns, 2.7 * rows, rows, columns)
-    for k, (name, axis) in enumerate(zip(names, axes.flat, strict=False)):
+    figure, axes = figure_grid(len(names), 3, (3.9, 2.7), (0.0, 0.0))
+    for k, (name, axis) in enumerate(zip(names, axes, strict=True)):
         some = sample(result, name)
         if len(some):
             edges = np.histogram_bin_edges(some, 60, tuple(np.quantile(some, [0.001, 0.999])))
@@ -223,8 +203,6 @@ def _histograms(result: Result, names: list[str]) -> tuple[str, str]:
             axis.stairs(counts, edges, fill=True, color=SERIES_LIGHT[k % 8])
         axis.set(xlabel=_label(result.data, name), ylabel="points")
         axis.grid(alpha=0.3)
-    for axis in list(axes.flat)[len(names) :]:
-        axis.axis("off")
     return f"histograms of {', '.join(names)}", _png(figure)
 
 
@@ -235,16 +213,12 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
     outcome = pick(result, "outcome", flat)
     columns: dict[str, np.ndarray] = {}
     texts: dict[str, np.ndarray] = {}
-    for name in [
-        *varied,
-        *(str(c) for c in data.coords if data[c].dims == (DRAW,) and data[c].dtype.kind in "fiu"),
-        *names,
-    ]:
-        values = (
-            _ticks(data, name)[places(result, flat)[result.dims.index(name)]]
-            if name in result.dims
-            else pick(result, name, flat)
-        )
+    drawn = [str(c) for c in data.coords if data[c].dims == (DRAW,) and data[c].dtype.kind in "fiu"]
+    for name in [*varied, *drawn, *names]:
+        if name in result.dims:
+            values = _ticks(data, name)[places(result, flat)[result.dims.index(name)]]
+        else:
+            values = pick(result, name, flat)
         if values.dtype.kind not in "fiub":
             texts[name], numbers = np.unique(values.astype(object).astype(str), return_inverse=True)
             columns[name] = numbers.astype(float)
@@ -254,26 +228,25 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
             columns[name] = values.astype(float)
     scaled = []
     for values in columns.values():
-        finite = values[np.isfinite(values)]
-        low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 1.0)
+        low, high = _range(values)
         scaled.append((values - low) / (high - low) if high > low else np.full(len(values), 0.5))
-    figure, axes = _figure(max(1.45 * len(columns), 6), 4.2)
-    axis, colour = axes[0, 0], scaled[len(columns) - len(names)]
     from matplotlib import colormaps
 
-    for row, shade in zip(np.array(scaled).T, colour, strict=True):
+    figure = new_figure(max(1.45 * len(columns), 6), 4.2)
+    axis = figure.subplots()
+    for row, shade in zip(np.array(scaled).T, scaled[len(columns) - len(names)], strict=True):
         axis.plot(row, color=colormaps["viridis"](0.0 if not np.isfinite(shade) else shade), alpha=0.35, linewidth=0.8)
     axis.set_xticks(range(len(columns)), [_label(data, n) for n in columns], rotation=20, ha="right")
     for k, (name, values) in enumerate(columns.items()):
-        finite = values[np.isfinite(values)]
+        low, high = _range(values)
         axis.axvline(k, color="#97a3ae", linewidth=0.8)
         if name in texts:
             for place, text in enumerate(texts[name]) if len(texts[name]) <= MOST_MAPS else ():
                 height = place / max(len(texts[name]) - 1, 1) if len(texts[name]) > 1 else 0.5
                 axis.text(k, 1.06 * height - 0.03, _cell_text(text), ha="center", fontsize=7)
-        elif len(finite):
-            axis.text(k, 1.03, f"{finite.max():.3g}", ha="center", fontsize=7)
-            axis.text(k, -0.07, f"{finite.min():.3g}", ha="center", fontsize=7)
+        elif np.any(np.isfinite(values)):
+            axis.text(k, 1.03, f"{high:.3g}", ha="center", fontsize=7)
+            axis.text(k, -0.07, f"{low:.3g}", ha="center", fontsize=7)
     axis.set(yticks=[], ylim=(-0.1, 1.1), xlim=(-0.3, len(columns) - 0.7))
     return f"parallel coordinates of {len(flat)} points", _png(figure)
 

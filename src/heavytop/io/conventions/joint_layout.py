@@ -45,7 +45,8 @@ def own_layout(model: Model, peer: Any = None, planar: int = 3) -> dict[str, Pla
     places, q, v = {}, 0, 0
     for edge in model.description.joints:
         block = edge.joint.coordinates
-        nq = {JointKind.FLOATING: 7, JointKind.SPHERICAL: 4, JointKind.PLANAR: planar}.get(edge.joint.kind, block.nq)
+        sizes: dict[str, int] = {JointKind.FLOATING: 7, JointKind.SPHERICAL: 4, JointKind.PLANAR: planar}
+        nq = sizes.get(edge.joint.kind, block.nq)
         places[edge.label] = Place(q, nq, v, block.nv)
         q, v = q + nq, v + block.nv
     return places

@@ -133,8 +133,8 @@ def _to(model: Model, convention: Convention, state: ModelState, places: dict[st
             continue
         place, parts = places[edge.label], of_joint(model, state, edge.joint.follows)
         q, _ = edge.joint.follow(parts.q, np.zeros(1))
-        rates = [None if x is None else edge.joint.follow(parts.q, x)[1] for x in parts[1:3]]
-        _assign(result, JointState(_circle(q) if place.nq == 2 else q, *rates, None), place.slices)
+        v, a = (None if x is None else edge.joint.follow(parts.q, x)[1] for x in parts[1:3])
+        _assign(result, JointState(_circle(q) if place.nq == 2 else q, v, a, None), place.slices)
     return ModelState(*result)  # pyright: ignore[reportArgumentType]
 
 

@@ -16,15 +16,6 @@ from heavytop.io.urdf.vocabulary import NOT_READ, report_unknown
 from heavytop.io.xml_elements import Element
 from heavytop.system import JointLimits
 
-KINDS = (
-    JointKind.FIXED,
-    JointKind.REVOLUTE,
-    JointKind.CONTINUOUS,
-    JointKind.PRISMATIC,
-    JointKind.FLOATING,
-    JointKind.PLANAR,
-    JointKind.SPHERICAL,
-)
 ONE_AXIS = (JointKind.REVOLUTE, JointKind.CONTINUOUS, JointKind.PRISMATIC)
 XACRO = (
     "this is a xacro file, a template of a URDF. Expand it first, for example with `xacro robot.urdf.xacro > robot.urdf` (`pip install xacro`), "
@@ -92,11 +83,12 @@ def _read_inertial(element: Element, link: RobotLink) -> None:
 
 
 def _read_joint(element: Element, robot: Robot) -> None:
-    name, kind = element.string("name"), element.string("type")
+    name, given = element.string("name"), element.string("type")
     if name in robot.joints:
         raise element.error(f"the name {name!r} is taken by the joint in {robot.joints[name].where}.")
-    if kind not in KINDS:
-        raise element.error(f"joint {name!r} has the type {kind!r}; known are {', '.join(KINDS)}.")
+    if given not in list(JointKind):
+        raise element.error(f"joint {name!r} has the type {given!r}; known are {', '.join(JointKind)}.")
+    kind = JointKind(given)
     parent, child = element.need("parent").string("link"), element.need("child").string("link")
     joint = RobotJoint(name, kind, parent, child, element.where, at=origin(element))
     axis = element.first("axis")
