@@ -277,9 +277,10 @@ def _meta(data: xarray.Dataset) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _empty(label: str, shape: list[int]) -> np.ndarray:
-    """A channel of size zero, which has no variable in the file."""
-    if 0 not in shape:
+def _channel(data: xarray.Dataset, label: str, shape: list[int]) -> np.ndarray:
+    if (name := _variable("channel", label)) in data:
+        return data[name].values
+    if 0 not in shape:  # those of size zero have no variable in the file
         raise ValueError(f"the numbers of channel {label!r} are missing")
     return np.zeros(tuple(shape))
 
@@ -305,10 +306,6 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
         stored |= {label: data[label].values for label in ("kinetic_energy", "potential_energy")}
     drivers = {label: data[_variable("driver", label)].values for label in meta.get("drivers", [])}
     stored |= {"driver_power": drivers} if drivers else {}
-    channels = {
-        label: data[_variable("channel", label)].values if _variable("channel", label) in data else _empty(label, shape)
-        for label, shape in meta["channels"].items()
-    }
     codes, times = data["outcome"].values.reshape(-1), data["end_time"].values.reshape(-1)
     flat = np.empty(len(codes), dtype=object)
     for k, (code, end) in enumerate(zip(codes, times, strict=True)):
@@ -327,7 +324,7 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
         outcome=Outcome(Ending(ending), message, end, tuple(trajectory)),
         outcomes=flat.reshape(batch),
         **labels,
-        channels=channels,
+        channels={label: _channel(data, label, shape) for label, shape in meta["channels"].items()},
         work=data["work"].values if "work" in data else None,
         events=tuple(
             Occurrence(name, when, tuple(index), np.array(q), np.array(v), terminal)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.show import palette
-from heavytop.show.meshes import Floats, Surface, cone, cylinder, disc, merge, sweep
+from heavytop.show.meshes import Floats, Surface, cone, cylinder, disc, merge, revolve, sweep
 from heavytop.show.sampling import interpolate
 from heavytop.show.scene import Body, Scene, Spin
 
@@ -136,7 +136,7 @@ def _ground_meshes(scene: Scene, extent: Extent) -> dict[str, Surface]:
     spacing = grid_spacing(radius)
     x0, y0 = (np.round(np.array(extent.center[:2]) / spacing) * spacing).tolist()
     platform = disc(radius, 0.004 * radius, "ground", 96).moved(at=(x0, y0, height - 0.002 * radius))
-    lines = [_flat_ring(radius, 0.004 * radius, (x0, y0, height), "grid")]
+    lines = [revolve([(radius, 0.0), (0.996 * radius, 0.0)], 96, "grid").moved(at=(x0, y0, height))]
     axes = []
     for k in range(-round(radius / spacing), round(radius / spacing) + 1):
         for direction in (0, 1):
@@ -162,15 +162,6 @@ def _strip(
     corners = [middle + a * half * along + b * width * across for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
     faces = [(0, 1, 2), (0, 2, 3)] if direction == 0 else [(0, 2, 1), (0, 3, 2)]
     return Surface(np.array(corners), np.tile([0.0, 0.0, 1.0], (4, 1)), np.array(faces), "grid")
-
-
-def _flat_ring(radius: float, width: float, at: tuple[float, float, float], role: str) -> Surface:
-    angle = np.linspace(0, 2 * np.pi, 97)
-    circle = np.column_stack([np.cos(angle), np.sin(angle), 0 * angle])
-    vertices = np.concatenate([(radius - width) * circle, radius * circle]) + at
-    k = np.arange(96)
-    faces = np.concatenate([np.column_stack([k, k + 97, k + 98]), np.column_stack([k, k + 98, k + 1])])
-    return Surface(vertices, np.tile([0.0, 0.0, 1.0], (194, 1)), faces, role)
 
 
 def snapshot(meshes: dict[str, Surface]) -> bytes:

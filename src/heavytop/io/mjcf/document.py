@@ -26,26 +26,26 @@ def expand_includes(root: Element, path: Path) -> None:
     """Replace each <include file=...> by the children of the root of that file; a file may be included once."""
     seen = {path.resolve()}
 
-    def expand(element: Element, folder_of: Path) -> None:
+    def expand(element: Element) -> None:
         children: list[Element] = []
         for child in element.children:
             if child.tag != "include":
-                expand(child, folder_of)
+                expand(child)
                 children.append(child)
                 continue
             name = child.string("file")
-            found, reason = find_file(name, folder_of, {})
+            found, reason = find_file(name, path, {})
             if found is None or not found.is_relative_to(path.resolve().parent):
                 raise child.error(f"cannot include {name!r}: {reason or 'it is outside the folder of the file'}.")
             if found in seen or len(seen) > MOST_INCLUDES:
                 raise child.error(f"{name!r} is included twice (or there are more than {MOST_INCLUDES} includes).")
             seen.add(found)
             included = read_xml(found)
-            expand(included, folder_of)
+            expand(included)
             children += included.children
         element.children = children
 
-    expand(root, path)
+    expand(root)
 
 
 @dataclass(eq=False)
