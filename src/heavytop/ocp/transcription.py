@@ -175,7 +175,6 @@ class Transcription(NonlinearProgram):
 
     @cached_property
     def row_bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds of all rows."""
         lower, upper = np.zeros(self.rows), np.zeros(self.rows)
         start = self.offsets["rates"]
         for side, (inputs, _), free in zip((lower, upper), self.rate_sides, (-np.inf, np.inf), strict=False):
@@ -295,13 +294,11 @@ class Transcription(NonlinearProgram):
         self._ends_at[:, :ne], self._ends_at[:, ne:] = run.ends[:, :ne], Y[1:, self.layout.e]
 
     def objective(self, x: np.ndarray) -> float:
-        """The cost."""
         total = float(self._run(x)[0].costs.sum()) + self.time_weight * float(self.lengths(x).sum())
         Y = self.nodes(x)
         return total + sum(float(b.cost_weights @ b.values(Y, self.centres, self.p)[:, 0]) for b in self.costs)
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
-        """Gradient of the cost."""
         g = np.zeros((self.count + 1, self.size))
         run = self._run(x)[0]
         g[:-1] = run.cost_slopes
@@ -313,7 +310,6 @@ class Transcription(NonlinearProgram):
         return g.ravel()
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        """Values of all rows."""
         Y, (rows, columns, coefficients) = self.nodes(x), self.linear_part
         values = np.bincount(rows, weights=coefficients * x[columns], minlength=self.rows)
         run, gaps, _ = self._run(x)
@@ -347,7 +343,6 @@ class Transcription(NonlinearProgram):
 
     @cached_property
     def jacobian_structure(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and columns of the entries of the Jacobian."""
         N, ny, nx, ne = self.count, self.size, self.rates.nx, self.rates.ne
         k, entries = np.arange(N)[:, None], []
         for node, mask in ((0, self._patterns.slope), (1, self._patterns.next_slope)):
@@ -362,7 +357,6 @@ class Transcription(NonlinearProgram):
         return rows, columns
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
-        """Entries of the Jacobian in the order of :attr:`jacobian_structure`."""
         N, ne, nx = self.count, self.rates.ne, self.rates.nx
         Y = self.nodes(x)
         run, _, link = self._run(x)

@@ -70,15 +70,12 @@ class Elastic(NonlinearProgram):
         return np.concatenate([low, lower]), np.concatenate([high, upper])
 
     def objective(self, x: np.ndarray) -> float:
-        """Sum of the slacks."""
         return float(x[self._n :].sum())
 
     def gradient(self, x: np.ndarray) -> np.ndarray:
-        """Gradient of the sum."""
         return np.concatenate([np.zeros(self._n), np.ones(2 * self.soft)])
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        """Rows with their slacks."""
         rows = np.concatenate([self.inner.values(x[: self._n]), x[self._goal]])
         over, under = np.split(x[self._n :], 2)
         rows[self._soft_rows] += under - over
@@ -86,24 +83,20 @@ class Elastic(NonlinearProgram):
 
     @cached_property
     def jacobian_structure(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and columns of the entries of the Jacobian."""
         r, c = self.inner.jacobian_structure
         rows = np.concatenate([r, self._goal_rows, self._soft_rows, self._soft_rows])
         columns = np.concatenate([c, self._goal, self._n + np.arange(2 * self.soft)])
         return rows.astype(np.int32), columns.astype(np.int32)
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
-        """Entries of the Jacobian."""
         ones = np.ones(self.soft)
         return np.concatenate([self.inner.jacobian(x[: self._n]), np.ones(len(self._goal)), -ones, ones])
 
     @property
     def hessian_structure(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and columns of the entries of the Hessian."""
         return self.inner.hessian_structure
 
     def hessian(self, x: np.ndarray, lam: np.ndarray, cost_weight: float) -> np.ndarray:
-        """Entries of the Hessian: slacks are linear."""
         return self.inner.hessian(x[: self._n], lam[: self.inner.rows], 0.0)
 
     def symbolic(self) -> dict[str, Any]:
