@@ -84,7 +84,7 @@ def check(model: Model, prototype: Prototype, q=None) -> None:
         warnings.simplefilter("error", UnstableWarning)
         law = energy_law(model, prototype, at=q)
     exact = np.poly(hover(law, design.q).poles)
-    wanted = np.poly(np.concatenate([design.asked, design.fixed]))
+    wanted = np.poly(np.concatenate([design.requested, design.fixed]))
     np.testing.assert_allclose(exact, wanted, rtol=5e-3, atol=1e-6 * np.max(np.abs(wanted)))
     np.testing.assert_allclose(np.poly(law.poles()), exact, rtol=1e-5, atol=1e-6 * np.max(np.abs(exact)))
 

@@ -1,6 +1,6 @@
 """The body-based law: the error pose of every body moves like a free rigid body with springs and dampers.
 
-With E = G^-1 G_R the twist of the error is ``xi_E = xi - Ad_E xi_R``, and it shall obey
+With E = G^-1 G_R the twist of the error is ``xi_E = xi - Ad_E xi_R``, and it obeys
 ``M_bar xi_E' - ad(xi_E)^T M_bar xi_E + D_bar xi_E + vee2((I - E) K_bar') = 0`` (docs/control/laws.md).
 """
 

@@ -1,7 +1,7 @@
 """Computed torque in minimal coordinates: the baseline (eqs 1.4, 1.5 of the thesis).
 
 u = B^-1 (M (q_R'' - L1 (q' - q_R') - L0 (q - q_R)) + b): the error obeys e'' + L1 e' + L0 e = 0. It needs as many inputs as degrees of
-freedom and coordinates whose rates are the velocities; with Euler angles it fails at their singularity. Where B or M is singular it says so.
+freedom and coordinates whose rates are the velocities; with Euler angles it fails at their singularity. It reports a singular B or M.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from heavytop.system.expressions import Expressions
 from heavytop.system.model import Model
 
 SINGULAR = 1e-11
-"""Distance of a row of B (of a pivot of M) from those before it, beside the size it has elsewhere, below which a matrix is singular."""
+"""Distance of a row of B from the previous rows, or pivot of M, below which a matrix counts as singular; relative to its size elsewhere."""
 
 CAUSES = (
     "the input matrix B is singular: some force has no input. Steer the motion around it, or use energy_law, which projects.",
@@ -33,7 +33,7 @@ CAUSES = (
 class ComputedTorque(FeedbackLaw):
     """The law of :func:`computed_torque`.
 
-    Its function has the output ``status`` beside u: 0, or 1 where B and 2 where M is singular; u is no number there.
+    Its function has the outputs u and ``status``: 0, or 1 where B and 2 where M is singular; u is NaN there.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ComputedTorque(FeedbackLaw):
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """Of the statuses 1 and 2."""
+        """Causes of the statuses 1 and 2."""
         return CAUSES
 
     def _numbers(self, arguments: Sequence[Array]) -> np.ndarray:
@@ -75,8 +75,7 @@ class ComputedTorque(FeedbackLaw):
 
 
 def least_distance(matrix: Array) -> Array:
-    """The least distance of a row of a matrix (n, n) from the span of the rows before it, by Gram and Schmidt; 0 up to rounding if it is
-    singular.
+    """The least distance of a row of a matrix (n, n) from the span of the previous rows (Gram-Schmidt); 0 up to rounding if it is singular.
 
     >>> float(least_distance(np.array([[2.0, 0.0], [1.0, 3.0]])))
     2.0
@@ -96,7 +95,7 @@ def least_distance(matrix: Array) -> Array:
 
 
 def least_pivot(matrix: Array) -> Array:
-    """The least pivot of a symmetric positive semidefinite matrix (n, n); those behind one that is zero do not count.
+    """The least pivot of a symmetric positive semidefinite matrix (n, n); pivots after a zero one do not count.
 
     >>> float(least_pivot(np.array([[2.0, 1.0], [1.0, 0.5]])))
     0.0
@@ -126,9 +125,8 @@ def computed_torque(model: Model, *, stiffness: Any, damping: Any) -> ComputedTo
     Raises
     ------
     ControlError
-        The coordinates are not minimal, B is not square, or B or M is singular in the neutral or in random configurations; later, when
-        the law is called where they are singular beside the sizes that they have elsewhere. A simulation ends there with the outcome
-        ``refused``, and native code tells by ``status``.
+        The coordinates are not minimal, B is not square, or B or M is singular in the neutral or in random configurations, or where the law is
+        called. A simulation ends there with the outcome ``controller_failed``; native code reports it by ``status``.
 
     Examples
     --------
@@ -154,13 +152,7 @@ def computed_torque(model: Model, *, stiffness: Any, damping: Any) -> ComputedTo
 
 
 def _sizes(model: Model) -> tuple[Floats, Floats, Floats]:
-    """Sizes of the rows and columns of B and of the diagonal of M, the largest of the neutral and some random configurations.
-
-    Raises
-    ------
-    ControlError
-        B or M is singular in one of these configurations.
-    """
+    """Sizes of the rows and columns of B and of the diagonal of M, the largest over sample configurations; raises where B or M is singular."""
     configurations = sample_configurations(model)
     B, M = model.input_matrix(configurations), model.mass_matrix(configurations)
     rows = np.linalg.norm(B, axis=2).max(axis=0)

@@ -1,11 +1,11 @@
-"""The energy-based law: the velocity error is a tangent vector, carried to the actual configuration by a transport.
+"""The energy-based law: the desired velocity is transported to the actual configuration, so that the velocity error is a tangent vector.
 
 With a transport Q the velocity error is ``v_e = v - Q v_R``. The law is Lagrange's with the Levi-Civita derivative of the prototype's
 metric along the actual motion (docs/control/laws.md):
 
     c_bar = sum_b J^T (M_bar_b (d/dt(J) v_e - J d/dt(Q v_R)) + vee2(wed(J v) wed(J v_e) M_bar_b')) + D_bar v_e + grad V_bar.
 
-The transport comes from blocks with a group structure: points (R^3), attitudes (SO(3)), poses (SE(3)) and joint displacements. Where
+The transport is composed of blocks with a group structure: points (R^3), attitudes (SO(3)), poses (SE(3)) and joint displacements. Where
 the springs of the prototype act on the same blocks, ``W = v_e^T M_bar v_e / 2 + V_bar`` obeys ``W' = -v_e^T D_bar v_e`` exactly.
 """
 
@@ -145,7 +145,7 @@ def turn_back(a: str, b: str, actual: Kinematics, desired: Kinematics, x: Array)
 
 
 def default_blocks(expressions: Expressions, prototype: Prototype, transport: str) -> tuple[EnergyBlock, ...]:
-    """Blocks on which the prototype's springs act, or, where those do not make up the system, one per joint.
+    """Blocks on which the prototype's springs act, if they determine the velocities of the system, else one per joint.
 
     "product": points at the centres of stiffness and attitudes. "se3": the pose of each free body as a whole.
     """
@@ -164,7 +164,7 @@ def default_blocks(expressions: Expressions, prototype: Prototype, transport: st
 def _blocks_of_springs(prototype: Prototype) -> tuple[EnergyBlock, ...]:
     blocks: list[EnergyBlock] = []
     for (a, b), stiffness in prototype.stiffness.items():
-        # parameters count as present
+        # symbolic parameters count as nonzero
         if is_symbolic(stiffness.total) or stiffness.total > 0:
             blocks.append(PointBlock(b, stiffness.center, a))
         if is_symbolic(stiffness.moment_at_center) or np.any(stiffness.moment_at_center):
@@ -201,30 +201,26 @@ def _stack(expressions: Expressions, blocks: Sequence[EnergyBlock]) -> Array:
 
 
 def _determined(Y: Array, y: Array) -> Array:
-    """v = Y^-1 y; by the definite matrix Y^T Y, which needs no pivots that might vanish somewhere."""
+    """v = Y^-1 y by the definite matrix Y^T Y, whose pivots do not vanish."""
     return solve_definite(symmetric(transpose(Y) @ Y), np.matvec(transpose(Y), y))
 
 
 class Transport:
-    """The velocity error v_e = v - Q v_R of the terms of a law, and how Q v_R changes along both motions.
+    """The velocity error v_e = v - Q v_R of the terms of a law, and the rate of Q v_R along both motions.
 
-    With loops, velocity constraints or a basis Q v_R must be a velocity that keeps them. Blocks with as many velocities as the system has degrees
-    of freedom determine it. Blocks of all joints do not, in general: then it is the nearest to their wish in the metric of the prototype.
+    With loops, velocity constraints or a basis Q v_R must satisfy them. Blocks with as many velocities as the system has degrees
+    of freedom determine it. Blocks of all joints do not, in general: then it is the nearest admissible one in the metric of the prototype.
     """
 
     def __init__(self, terms: LawTerms, blocks: Sequence[EnergyBlock]) -> None:
         self.terms, self.blocks = terms, tuple(blocks)
         size = sum(block.size for block in self.blocks)
-        model = terms.model
-        freedom, joints = terms.freedom, model.coordinates.nv
+        freedom, joints = terms.freedom, terms.model.coordinates.nv
         self._nearest = size != freedom
         if size not in (freedom, joints):
-            wish = (
-                f"{freedom}" if freedom == joints else f"{freedom} degrees of freedom and {joints} velocities of joints"
-            )
             raise ControlError(
-                f"the blocks of the velocity error have {size} velocities, but the system has {wish}. Each degree of freedom "
-                "must belong to exactly one block."
+                f"the blocks of the velocity error have {size} velocities, but the system has {freedom} degrees of freedom and {joints} joint "
+                "velocities. Each degree of freedom must belong to exactly one block."
             )
 
     @cached_property
@@ -243,7 +239,7 @@ class Transport:
         return _determined(rows, concatenate(y, -c.drift))
 
     def _in_basis(self, y: Array) -> Array:
-        """The velocities of a basis; those of joints are v = T w + t with a drift t."""
+        """The velocities w of a basis, with joint velocities v = T w + t and drift t."""
         actual = self.terms.actual
         drift = substitute(actual.kinematics.v, actual.v, np.zeros(self.terms.nv))
         joint_v = symbol("joint_v", actual.coordinates.nv)
@@ -252,10 +248,10 @@ class Transport:
         Y = jacobian(concatenate(*(block.velocity(tree) for block in self.blocks)), joint_v)
         if not self._nearest:
             return _determined(_stack(actual, self.blocks), y - np.matvec(Y, drift))
-        wish = _determined(Y, y) - drift
+        joint_velocities = _determined(Y, y) - drift
         total = np.zeros(self.terms.nv)
         for t in self.terms.inertias:
-            twist = np.matvec(tree.motion(*t.frames).jacobian, wish)
+            twist = np.matvec(tree.motion(*t.frames).jacobian, joint_velocities)
             total = total + t.generalised(np.matvec(t.matrix, twist))
         return solve_definite(self.terms.mass_matrix, total)
 

@@ -1,7 +1,7 @@
-"""Integral action: forces that grow until a point of a body is where it shall be.
+"""Integral action on position and attitude errors.
 
 The state of a term is the integral of a position error in axes of body a, or of an attitude error in axes of body b: both are
-vectors of space, so the law does not depend on the coordinates of the model.
+geometric vectors, so the law does not depend on the coordinates of the model.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Integral:
         return 3 * bool(self.gain) + len(self.axes)
 
     def force_and_rate(self, terms: LawTerms, z: Array) -> tuple[Array, Array]:
-        """Generalised force (nv,) that joins c_bar, and the rate (size,) of the states ``z``."""
+        """Generalised force (nv,) to be added to c_bar, and the rate (size,) of the states ``z``."""
         stiffness = terms.prototype.stiffness.get((self.relative_to, self.body))
         center = np.zeros(3) if stiffness is None else stiffness.center
         t = terms.term(self.relative_to, self.body, stiffness or Stiffness())
@@ -91,10 +91,9 @@ class Integral:
             for k, i in enumerate(self.axes):
                 moment[i] = self.moments[i] * z[place + k]
             wrench = wrench + concatenate(np.zeros(3), vector(*moment))
-        return t.generalised(wrench), self._held(z, concatenate(*errors))
+        return t.generalised(wrench), self._limited_rate(z, concatenate(*errors))
 
-    def _held(self, z: Array, rate: Array) -> Array:
-        """No growth beyond the limit."""
+    def _limited_rate(self, z: Array, rate: Array) -> Array:
         if np.isinf(self.limit):
             return rate
         kept = [

@@ -1,4 +1,4 @@
-"""What must hold so that a law exists: a positive prototype, inputs that reach it, limits that allow rest."""
+"""Conditions for the existence of a law: a positive prototype, effective inputs, limits that allow rest."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from heavytop.errors import ControlError, ModelError
 
 if TYPE_CHECKING:
     from heavytop.control.laws.law import Law
+    from heavytop.ocp.bounds import Limits
 
 SINGULAR = 1e-12
 """Ratio of the smallest to the largest eigenvalue below which a matrix counts as singular."""
 
 
 def check_law(law: Law) -> InputRank:
-    """What the inputs do as a rule. Raises a ControlError that names the cause if the law does not exist in the configurations looked at."""
+    """Return the usual effect of the inputs; raise a ControlError if the law does not exist in the sample configurations."""
     model = law.model
     if model.nu == 0:
-        raise ControlError(f"{model.name!r} has no inputs: there is nothing to control it with. Add system.input(...).")
+        raise ControlError(f"{model.name!r} has no inputs to control it with. Add system.input(...).")
     s, projection = law.terms, law.projection
     H = projection.metric(projection.directions)
     outputs = {
@@ -36,22 +37,18 @@ def check_law(law: Law) -> InputRank:
     traced = trace_of("check", {"q": s.actual.q, "p": s.actual.p}, outputs)
     values = dict(zip(outputs, traced(s.samples, model.parameter_vector()), strict=True))
     sizes = model.traced("velocity_sizes")(s.samples, model.parameter_vector())[0]
-    for matrix, what, strict in (
-        ("M_bar", "inertia", True),
-        ("D_bar", "damping", False),
-        ("K_bar", "stiffness", False),
-    ):
-        _positive(values[matrix], sizes, f"{what} {matrix}", model.v_names, strict=strict)
-    _moves(law, values["H"])
+    for matrix, what in (("M_bar", "inertia"), ("D_bar", "damping"), ("K_bar", "stiffness")):
+        _check_positive(values[matrix], sizes, f"{what} {matrix}", model.v_names, strict=what == "inertia")
+    _check_effect(law, values["H"])
     if law.limits is not None and not model.is_constrained:
-        _rest_within_limits(law, values["B"][0])
+        _check_rest_within_limits(law, law.limits, values["B"][0])
     return InputRank.of(
         values["H"], np.nan_to_num(values["pivots"], posinf=0.0, neginf=0.0), not depends_on(H, s.actual.q)
     )
 
 
-def _positive(matrices: np.ndarray, sizes: np.ndarray, what: str, names: tuple[str, ...], strict: bool) -> None:
-    """``sizes`` (nv,) of the velocities make entries of sliding and turning coordinates comparable."""
+def _check_positive(matrices: np.ndarray, sizes: np.ndarray, what: str, names: tuple[str, ...], strict: bool) -> None:
+    """``sizes`` (nv,) of the velocities make translations and rotations comparable."""
     for matrix, size in zip(matrices, np.broadcast_to(sizes, matrices.shape[:-1]), strict=True):
         values, vectors = np.linalg.eigh(matrix * np.outer(size, size))
         floor = SINGULAR * max(np.max(np.abs(values)), 1e-300)
@@ -60,40 +57,37 @@ def _positive(matrices: np.ndarray, sizes: np.ndarray, what: str, names: tuple[s
         direction = names[int(np.argmax(np.abs(vectors[:, 0])))]
         need = "positive definite" if strict else "positive semidefinite"
         raise ControlError(
-            f"the prototype is not positive: its {what} must be {need}, but its smallest eigenvalue is {values[0]:.6g}, in a "
-            f"direction that is mainly {direction!r}. Give the bodies that move there more {what.split()[0]}."
+            f"the {what} of the prototype must be {need}, but its smallest eigenvalue is {values[0]:.6g}, mainly along {direction!r}. "
+            f"Give the bodies that move there more {what.split()[0]}."
         )
 
 
-def _moves(law: Law, H: np.ndarray) -> None:
-    """The inputs must do something; where they depend on each other the least ones are taken."""
+def _check_effect(law: Law, H: np.ndarray) -> None:
     model = law.model
     effect = np.max(np.abs(np.diagonal(H, axis1=-2, axis2=-1)), axis=0)
     if np.any(effect > 0.0) and np.all(np.isfinite(effect)):
         return
     raise ControlError(
-        f"the inputs {', '.join(map(repr, model.u_names))} of {model.name!r} move nothing that its loops and constraints leave free: B = 0 there. "
+        f"the inputs {', '.join(map(repr, model.u_names))} of {model.name!r} have no effect: B = 0 in all directions that its constraints allow. "
         "Let them act on a joint or a body that can move."
     )
 
 
-def _rest_within_limits(law: Law, B: np.ndarray) -> None:
+def _check_rest_within_limits(law: Law, limits: Limits, B: np.ndarray) -> None:
     """If the model can rest in its neutral configuration without limits, it must with them."""
     from scipy.optimize import lsq_linear
 
-    model, limits = law.model, law.limits
-    if limits is None:
-        return
+    model = law.model
     needed = model.inverse_dynamics(model.neutral(), np.zeros(model.nv), np.zeros(model.nv))
     sizes = model.traced("velocity_sizes")(model.neutral(), model.parameter_vector())[0]
-    B, needed = finite_matrix(B, "the input matrix") * sizes[:, None], needed * sizes  # moments, all of them
+    B, needed = finite_matrix(B, "the input matrix") * sizes[:, None], needed * sizes  # all as moments
     strongest = float(np.max(np.abs(B), initial=0.0)) or 1.0
     B, needed = B / strongest, needed / strongest
     lower, upper = limits.bounds(model)
-    forced = np.abs(B) @ np.maximum(np.maximum(lower, -upper), 0.0)  # what limits without zero push at least
+    forced = np.abs(B) @ np.maximum(np.maximum(lower, -upper), 0.0)  # least effect of limits that exclude zero
     scale = float(np.max(np.maximum(np.abs(needed), forced), initial=0.0))
     if not scale:
-        return  # nothing is needed, and nothing pushes
+        return  # no input is needed or forced
     u, *_ = np.linalg.lstsq(B, needed, rcond=None)
     if np.max(np.abs(B @ u - needed)) > 1e-6 * scale:
         return  # no rest there even without limits
@@ -113,11 +107,11 @@ def _rest_within_limits(law: Law, B: np.ndarray) -> None:
 
 
 def need_timeless(model: Any) -> None:
-    """Raise a ControlError for a model whose equations depend on the time."""
+    """Raise a ControlError for a model that depends on time explicitly."""
     if getattr(getattr(model, "description", None), "time", None) is not None:
         raise ControlError(
-            f"laws and references are derived for systems without explicit time, but that of {model.name!r} is in its equations. Write the law as "
-            "ht.Feedback(lambda t, q, v: ...), or let the joint that is moved be free and drive it by an input."
+            f"laws and references require time-invariant systems, but {model.name!r} depends on time explicitly. Write the law as "
+            "ht.Feedback(lambda t, q, v: ...), or drive the prescribed joint by an input."
         )
 
 
@@ -134,5 +128,5 @@ def check_tree(model: Any, what: str) -> None:
     closed = [item.name for item in (*model.description.loops, *model.description.constraints)]
     if closed:
         raise ControlError(
-            f"{what} is made for tree systems; {model.name!r} has the constraints {', '.join(map(repr, closed))}. Use energy_law, which keeps them."
+            f"{what} supports tree systems; {model.name!r} has the constraints {', '.join(map(repr, closed))}. Use energy_law, which satisfies them."
         )

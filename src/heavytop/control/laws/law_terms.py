@@ -1,4 +1,4 @@
-"""The symbols a law is made of: the actual motion, the reference motion and the prototype's moments along them.
+"""Symbols of a law: the actual motion, the reference motion and the prototype's moments along them.
 
 All laws yield a prototype equation ``M_bar(q) a + c_bar(q, v, reference) = 0`` with the same ``M_bar = sum_b J_b^T M_bar_b J_b``;
 they differ in ``c_bar``.
@@ -6,7 +6,7 @@ they differ in ``c_bar``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,7 +30,7 @@ from heavytop.system.model import Model
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """One distribution of the prototype with the motions it sees.
+    """One distribution of the prototype with its actual and desired motion.
 
     Attributes
     ----------
@@ -74,12 +74,12 @@ class LawTerms:
 
     @cached_property
     def samples(self) -> Floats:
-        """Configurations (n, nq) at which the law is examined."""
+        """Configurations (n, nq) at which the law is checked."""
         return sample_configurations(self.model)
 
     @cached_property
     def freedom(self) -> int:
-        """Degrees of freedom: of the velocities that loops and constraints leave."""
+        """Degrees of freedom: dimension of the velocities that satisfy loops and constraints."""
         return freedom_of(self.model, self.samples)
 
     @property
@@ -89,15 +89,8 @@ class LawTerms:
 
     def symbols(self) -> dict[str, Array]:
         """The inputs of every law: q, v, q_R, v_R, a_R and the model's parameters p."""
-        actual, desired = self.actual, self.desired
-        return {
-            "q": actual.q,
-            "v": actual.v,
-            "q_R": desired.q,
-            "v_R": desired.v,
-            "a_R": desired.a,
-            "p": actual.p,
-        }
+        a, d = self.actual, self.desired
+        return {"q": a.q, "v": a.v, "q_R": d.q, "v_R": d.v, "a_R": d.a, "p": a.p}
 
     def term(self, a: str, b: str, moments: Moments) -> Term:
         """A distribution on body b relative to body a."""
@@ -113,22 +106,22 @@ class LawTerms:
     @cached_property
     def dampings(self) -> tuple[Term, ...]:
         """The prototype's dampers."""
-        return tuple(self._terms(self.prototype.damping))
+        return self._terms(self.prototype.damping)
 
     @cached_property
     def stiffnesses(self) -> tuple[Term, ...]:
         """The prototype's springs; they are relaxed on the reference."""
-        return tuple(self._terms(self.prototype.stiffness))
+        return self._terms(self.prototype.stiffness)
 
-    def _terms(self, pairs: Mapping[Pair, Moments]) -> Iterator[Term]:
-        return (self.term(a, b, m) for (a, b), m in pairs.items())
+    def _terms(self, pairs: Mapping[Pair, Moments]) -> tuple[Term, ...]:
+        return tuple(self.term(a, b, m) for (a, b), m in pairs.items())
 
     @cached_property
     def mass_matrix(self) -> Array:
         """M_bar = sum_b J^T M_bar_b J (nv, nv)."""
         return quadratic(self.inertias, self.nv)
 
-    # --- constraints: what is nearest to a wish in the metric of the prototype and keeps them -----------------------------------
+    # --- constraints: the nearest admissible velocity and acceleration in the metric of the prototype ----------------------------
 
     @cached_property
     def _release(self) -> Array:

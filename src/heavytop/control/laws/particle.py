@@ -1,6 +1,6 @@
 """The particle-based law: every particle of the prototype is drawn to its own place on the reference.
 
-Each particle shall obey ``mbar_p (r'' - r_R'') + dbar_p (r' - r_R') + kbar_p (r - r_R) = 0``; the sum of the projections on the
+Each particle should obey ``mbar_p (r'' - r_R'') + dbar_p (r' - r_R') + kbar_p (r - r_R) = 0``; the sum of the projections on the
 directions in which the system can move is the prototype equation (docs/control/laws.md).
 """
 

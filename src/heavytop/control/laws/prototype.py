@@ -1,8 +1,8 @@
-"""The prototype: the inertia, damping and stiffness that the controlled system shall appear to have.
+"""The prototype: the desired inertia, damping and stiffness of the controlled system.
 
 Each is given by its moments (total, centre, second moment), per body for inertia and per pair of bodies for damping and
-stiffness, exactly like the model's own. Off-diagonal moments (centres away from the centre of mass) are what makes an
-underactuated vehicle move sideways: they tie the lateral position to the tilt.
+stiffness, exactly like the model's own. Off-diagonal moments (centres away from the centre of mass) make an
+underactuated vehicle move sideways: they couple the lateral position to the tilt.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ M = TypeVar("M", bound=Moments)
 
 
 class DesiredInertia(Inertia):
-    """Inertia of a prototype. It need not belong to a real body: the triangle inequality of the principal moments is not required,
-    only that the energy of no motion is negative.
+    """Inertia of a prototype. It need not be physical: the triangle inequality of the principal moments is not required,
+    only a nonnegative energy of every motion.
 
     >>> DesiredInertia(1.0, com=(0, 0, 0.1)).com
     array([0. , 0. , 0.1])
@@ -43,7 +43,7 @@ class DesiredInertia(Inertia):
 
 
 class DesiredDamping(Damping):
-    """Damping of a prototype; like :class:`DesiredInertia` it need not belong to real particles.
+    """Damping of a prototype; like :class:`DesiredInertia` it need not be physical.
 
     >>> DesiredDamping(3.0).total
     array(3.)
@@ -85,7 +85,7 @@ class Prototype:
     damping: Mapping[Pair, Damping] = field(default_factory=dict)
     stiffness: Mapping[Pair, Stiffness] = field(default_factory=dict)
     design: Design | None = field(default=None, repr=False)
-    """What it was designed for and what it achieves, if :meth:`for_model` made it."""
+    """Requested and achieved poles, if made by :meth:`for_model`."""
 
     def __repr__(self) -> str:
         """
@@ -94,8 +94,8 @@ class Prototype:
         """
         parts = [f"inertia of {', '.join(self.inertia)}"]
         for kind, pairs in (("damping", self.damping), ("stiffness", self.stiffness)):
-            told = ", ".join(b if a == WORLD else f"{a}-{b}" for a, b in pairs)
-            parts += [f"{kind} of {told}"] if told else []
+            names = ", ".join(b if a == WORLD else f"{a}-{b}" for a, b in pairs)
+            parts += [f"{kind} of {names}"] if names else []
         return f"Prototype({'; '.join(parts)})"
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class Prototype:
 
     @classmethod
     def of_body(cls, inertia: Inertia, damping: Damping, stiffness: Stiffness, body: str = "hull") -> Prototype:
-        """The prototype of one free body; all three distributions must be strictly positive."""
+        """Prototype of one free body; all three distributions must be strictly positive."""
         prototype = cls({body: inertia}, {(WORLD, body): damping}, {(WORLD, body): stiffness})
         prototype.check_positive()
         return prototype
@@ -115,21 +115,18 @@ class Prototype:
     def check_positive(self) -> None:
         """Raise a ControlError unless every distribution has a positive total and a positive moment about its own centre.
 
-        Sufficient for one body: then the energy of the prototype is positive and it is damped in every direction. Several bodies
-        may share these duties; for them the laws check the sums over the whole system.
+        Sufficient for one body: then the energy of the prototype is positive and it is damped in every direction. For several bodies
+        the laws check the sums over the whole system.
         """
-        for what, moments in self._all():
-            check_positive(moments, what)
-
-    def _all(self) -> list[tuple[str, Moments]]:
-        listed: list[tuple[str, Moments]] = [(f"inertia of {body!r}", m) for body, m in self.inertia.items()]
+        for body, inertia in self.inertia.items():
+            check_positive(inertia, f"inertia of {body!r}")
         for kind, pairs in (("damping", self.damping), ("stiffness", self.stiffness)):
-            listed += [(f"{kind} between {a!r} and {b!r}", m) for (a, b), m in pairs.items()]
-        return listed
+            for (a, b), moments in pairs.items():
+                check_positive(moments, f"{kind} between {a!r} and {b!r}")
 
     @property
     def frames(self) -> tuple[str, ...]:
-        """Every body or frame the prototype speaks of."""
+        """Names of all bodies and frames of the prototype."""
         names = [*self.inertia, *(name for pair in (*self.damping, *self.stiffness) for name in pair)]
         return tuple(dict.fromkeys(names))
 
@@ -145,26 +142,26 @@ class Prototype:
         bodies: Sequence[str] | None = None,
         quiet: bool = True,
     ) -> Prototype:
-        """The prototype of any system from the poles its law shall have at rest, or from weights of a linear-quadratic regulator.
+        """Prototype of any system from the poles of its law at rest, or from weights of a linear-quadratic regulator.
 
-        Every distribution is positive. What is achieved is kept as ``design``; ``print(prototype.design.report())`` shows it.
+        Every distribution is positive. ``print(prototype.design.report())`` lists requested and achieved poles.
 
         Parameters
         ----------
         model : of the plant, with loops, velocity constraints or a basis if it has them.
         q : configuration of rest (nq,) that inputs can hold; None: the neutral one. :func:`.equilibrium` finds others.
-        v : velocity (nv,) of a steady motion in place of rest, such as that of a car at speed: the poles are then those of :func:`.particle_law`
+        v : velocity (nv,) of a steady motion instead of rest, such as that of a car at speed: the poles are then those of :func:`.particle_law`
             along it. The velocity coordinates must be constant, and the equations must not change along the motion.
         poles : of the deviations that the inputs reach (1/s), complex ones in conjugate pairs; one number for all.
-        weights : instead, of deviations and inputs; the poles are then those of the linear-quadratic regulator.
-        bodies : that get damping, stiffness and an inertia of choice; None: all with inertia. Leave out wheels that spin.
-        quiet : False: print the report at once.
+        weights : instead of poles, weights of deviations and inputs; the poles are then those of the linear-quadratic regulator.
+        bodies : bodies with designed inertia, damping and stiffness; None: all with inertia. Leave out wheels that spin.
+        quiet : False: print the report.
 
         Raises
         ------
         ControlError
-            The configuration cannot be held, the number of poles is wrong, or the best prototype found is unstable. Poles that are missed by
-            more than 1 % are told by a :class:`.MissedPolesWarning`.
+            The configuration cannot be held, the number of poles is wrong, or the best prototype found is unstable. A
+            :class:`.MissedPolesWarning` reports poles that differ by more than 1 %.
 
         Examples
         --------
@@ -172,10 +169,10 @@ class Prototype:
         >>> cart_pole = ht.library.cart_pole().derive(native=False)
         >>> made = Prototype.for_model(cart_pole, poles=[-2, -2.5, -3 + 1j, -3 - 1j])
         >>> print(made.design.report())
-        asked   -2.0000   +0.0000i   got   -2.0000   +0.0000i
-        asked   -2.5000   +0.0000i   got   -2.5000   +0.0000i
-        asked   -3.0000   -1.0000i   got   -3.0000   -1.0000i
-        asked   -3.0000   +1.0000i   got   -3.0000   +1.0000i
+        requested   -2.0000   +0.0000i   achieved   -2.0000   +0.0000i
+        requested   -2.5000   +0.0000i   achieved   -2.5000   +0.0000i
+        requested   -3.0000   -1.0000i   achieved   -3.0000   -1.0000i
+        requested   -3.0000   +1.0000i   achieved   -3.0000   +1.0000i
         >>> made.design.is_met
         True
         """
@@ -187,7 +184,7 @@ class Prototype:
             print(found.report())
         elif not found.is_met:
             warnings.warn(
-                f"poles that were asked for at {model.name!r} are out of reach:\n{found.report()}\nAsk for others, or for fewer bodies (bodies=).",
+                f"the requested poles of {model.name!r} cannot be achieved:\n{found.report()}\nRequest others, or choose other bodies (bodies=).",
                 MissedPolesWarning,
                 stacklevel=3,
             )
@@ -208,7 +205,7 @@ class Prototype:
         gravity: float = 9.81,
         body: str = "hull",
     ) -> Prototype:
-        """The prototype of a hovering vehicle from the poles its linearised closed loop shall have.
+        """Prototype of a hovering vehicle from the poles of its linearised closed loop.
 
         Parameters
         ----------
@@ -251,9 +248,8 @@ class Prototype:
         for margin, message in conditions:
             if not margin > 0:
                 raise ControlError(f"these poles give no positive prototype of {body!r}: {message}.")
-        second = _Second(
-            mass, mass * q1, mass * q0, (s, lower, height), mass * J, p3 * mass * J, mass * (p2 * J - g * s)
-        )
+        totals, moments = (mass, mass * q1, mass * q0), (mass * J, p3 * mass * J, mass * (p2 * J - g * s))
+        second = _Second(totals, (s, lower, height), moments)
         return cls._hovering((second, second), (lever, lever), yaw, yaw_inertia, body)
 
     @classmethod
@@ -272,7 +268,7 @@ class Prototype:
     ) -> Prototype:
         """As :meth:`from_poles` for a vehicle whose two lateral directions have different levers (a bicopter).
 
-        One centre must serve both directions, which fixes the vertical damping: q1/q0 = p1/p0 with q0 = ``vertical_stiffness``
+        Both directions share one centre, which determines the vertical damping: q1/q0 = p1/p0 with q0 = ``vertical_stiffness``
         (1/s^2). Centre of damping and of stiffness coincide, ``height`` above the centre of mass.
 
         Parameters
@@ -291,9 +287,8 @@ class Prototype:
                     f"these poles give no positive prototype of {body!r} along {axis}: inertia: g q0 (height + lever) / p0 > lever^2 "
                     f"fails, {J:.6g} <= {lever**2:.6g}. Take a larger height or slower vertical poles."
                 )
-            centers = (lever, tall, tall)
-            stiff = mass * (p2 * J - g * lever)
-            seconds.append(_Second(mass, mass * q1, mass * q0, centers, mass * J, p3 * mass * J, stiff))
+            totals, moments = (mass, mass * q1, mass * q0), (mass * J, p3 * mass * J, mass * (p2 * J - g * lever))
+            seconds.append(_Second(totals, (lever, tall, tall), moments))
         return cls._hovering((seconds[0], seconds[1]), levers, yaw, yaw_inertia, body)
 
     @classmethod
@@ -312,9 +307,9 @@ class Prototype:
         hull: str = "hull",
         load: str = "load",
     ) -> Prototype:
-        """The prototype of a fully actuated vehicle with a load on a spherical joint, from the lateral poles of the load.
+        """Prototype of a fully actuated vehicle with a load on a spherical joint, from the lateral poles of the load.
 
-        A translation tied to space, the load's rotation about the joint, and the hull's own rotation, critically damped.
+        A translation relative to the world, the load's rotation about the joint, and the hull's own rotation, critically damped.
 
         Parameters
         ----------
@@ -323,8 +318,8 @@ class Prototype:
         mass : desired mass of the translation, kg. share : desired inertia about the joint, in units of lever^2 mass.
         hull_moment, hull_frequency : desired inertia (kg m^2) and natural frequency (rad/s) of the hull's rotation.
         twist : inertia, damping and stiffness of the load about its own axis.
-        anchor : whose origin the translation is tied to: "hull", poles exact for a joint in the hull's origin; or "load", whose
-            origin is the joint: poles exact wherever the joint is.
+        anchor : body of the translation: "hull", poles exact for a joint in the hull's origin; or "load", whose
+            origin is the joint: poles exact for any place of the joint.
         """
         p3, p2, p1, p0 = _polynomial(lateral, 4, "lateral")
         if anchor not in (hull, load):
@@ -368,8 +363,8 @@ class Prototype:
         for kind, k, about_z in kinds:
             total = along[0].totals[k]
             center = along[0].centers[k] - levers[0]
-            # tilting about x moves the body along y and the other way round; Steiner to the distribution's own centre
-            about_y, about_x = (second.seconds[k] - total * second.centers[k] ** 2 for second in along)
+            # tilting about x moves the body along y and vice versa; Steiner to the distribution's own centre
+            about_y, about_x = (second.moments[k] - total * second.centers[k] ** 2 for second in along)
             what = f"{kind.kind} of {body!r}"
             for axis, value in zip("xyz", (about_x, about_y, about_z), strict=True):
                 if not value > 0:
@@ -383,21 +378,9 @@ class Prototype:
 class _Second(NamedTuple):
     """Totals and, about the centre of oscillation, centres and second moments of inertia, damping and stiffness."""
 
-    mass: float
-    damping: float
-    stiffness: float
+    totals: tuple[float, float, float]
     centers: tuple[float, float, float]
-    inertia_moment: float
-    damping_moment: float
-    stiffness_moment: float
-
-    @property
-    def totals(self) -> tuple[float, float, float]:
-        return (self.mass, self.damping, self.stiffness)
-
-    @property
-    def seconds(self) -> tuple[float, float, float]:
-        return (self.inertia_moment, self.damping_moment, self.stiffness_moment)
+    moments: tuple[float, float, float]
 
 
 def check_positive(moments: Moments, what: str) -> None:
@@ -412,7 +395,7 @@ def check_positive(moments: Moments, what: str) -> None:
             f"{what} is not positive: the moment about its own centre S - t wed(c) wed(c)^T must be positive definite, "
             f"its smallest eigenvalue is {values[0]:.6g}. Its moment about the body origin is "
             f"{np.diag(moments.moment_at_origin).tolist()} and its centre {moments.center.tolist()}: move the centre towards the "
-            "origin or enlarge the moment."
+            "origin or increase the moment."
         )
 
 
@@ -433,7 +416,7 @@ def poles_of(frequency: float, damping: float) -> tuple[complex, complex]:
 
 
 def lateral_lever(moment: float, mass: float, height: float) -> float:
-    """eps = moment / (mass height): how far the centre of oscillation lies below the centre of mass (docs/control/tuning.md), m.
+    """eps = moment / (mass height): distance of the centre of oscillation below the centre of mass (docs/control/tuning.md), m.
 
     ``height`` is that of the effective point of attack of the lateral force above the centre of mass. For a hanging load take its
     moment about the joint and the distance of its centre of mass from the joint.
@@ -443,7 +426,7 @@ def lateral_lever(moment: float, mass: float, height: float) -> float:
     """
     if height == 0:
         raise ControlError(
-            "a lateral force through the centre of mass has no lever; take lever=0 only if there is no such force."
+            "a lateral force through the centre of mass has no lever; use lever=0 only without such a force."
         )
     return moment / (mass * height)
 
@@ -453,10 +436,8 @@ def _polynomial(poles: Sequence[complex], degree: int, what: str) -> np.ndarray:
     roots = np.asarray(poles, dtype=complex)
     if roots.shape != (degree,):
         raise ControlError(f"the {what} motion has {degree} poles, got {roots.size}.")
-    if not np.all(np.isfinite(roots)):
-        raise ControlError(f"the {what} poles must be finite, got {list(poles)}.")
-    if not np.all(np.real(roots) < 0):
-        raise ControlError(f"the {what} poles must have negative real parts, got {max(roots, key=lambda z: z.real)}.")
+    if not np.all(np.isfinite(roots)) or not np.all(np.real(roots) < 0):
+        raise ControlError(f"the {what} poles must be finite with negative real parts, got {list(poles)}.")
     coefficients = np.poly(roots)
     if np.max(np.abs(np.imag(coefficients))) > 1e-9 * np.max(np.abs(coefficients)):
         raise ControlError(f"complex {what} poles must come in conjugate pairs, got {list(poles)}.")

@@ -1,4 +1,4 @@
-"""A tracking law whose tilting rotors keep their sectors, with memory of the tilts where their rate is bounded."""
+"""Tracking law with tilting rotors: their sectors as limits, their tilts as states if the tilt rate is bounded."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from functools import cached_property
 from heavytop._arrays import Array, concatenate, from_sx, symbol, to_sx
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.law import Law
+from heavytop.control.limits.box_qp import scalars
 from heavytop.control.limits.thrust_sector import TiltLimits, nearest_in_sectors
 
 
 class TiltingLaw(Law):
-    """A law with :class:`.TiltLimits`. Made by :func:`.energy_law` and its like when they are given such limits.
+    """A law with :class:`.TiltLimits`, made by :func:`.energy_law` and the other laws for such limits.
 
-    With a bounded tilt rate its states are the integrals and behind them the tilts (rad) of the last sample; sampled with the period of the
-    limits, the next state is the tilt that is commanded.
+    With a bounded tilt rate its states are the integrals followed by the tilts (rad) of the last sample; sampled with the period of the
+    limits, the next state is the commanded tilt.
 
     Examples
     --------
@@ -34,21 +35,17 @@ class TiltingLaw(Law):
 
     @property
     def state_size(self) -> int:
-        """Number of integrals and remembered tilts."""
-        return super().state_size + self._tilts
-
-    @property
-    def _tilts(self) -> int:
-        return len(self.limits.remembered)
+        """Number of integrals and stored tilts."""
+        return super().state_size + len(self.limits.rate_limited)
 
     def symbols(self) -> dict[str, Array]:
-        """Inputs of the law: q, v, q_R, v_R, a_R, p and, with integral action or remembered tilts, z."""
+        """Inputs of the law: q, v, q_R, v_R, a_R, p and, with integral action or stored tilts, z."""
         symbols = self.terms.symbols()
         return symbols | {"z": concatenate(self._z, self._angles)} if self.state_size else symbols
 
     @cached_property
     def _angles(self) -> Array:
-        return symbol("tilt", self._tilts)
+        return symbol("tilt", len(self.limits.rate_limited))
 
     @cached_property
     def traced_law(self) -> Traced:
@@ -57,7 +54,7 @@ class TiltingLaw(Law):
 
         projection, limits = self.projection, self.limits
         N = projection.directions
-        angles = [to_sx(self._angles)[k] for k in range(self._tilts)]
+        angles = scalars(to_sx(self._angles))
         u, tilts = nearest_in_sectors(projection.weight(N, limits), projection.unlimited(N), limits, angles)
         outputs = {"u": u}
         rates = list(self._z_rate)

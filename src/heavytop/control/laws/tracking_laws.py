@@ -1,6 +1,6 @@
-"""The three tracking laws and computed torque.
+"""The three tracking laws.
 
-All laws make the system move like a prototype that is tied to the reference; they differ in what they call the error:
+All laws make the system move like a prototype that is attached to the reference; they differ in their definition of the error:
 
 * :func:`particle_law`: the distance of every particle from its place on the reference,
 * :func:`body_law`: the motion of the error pose G_R^-1 G of every body,
@@ -49,14 +49,14 @@ def particle_law(
 
     Parameters
     ----------
-    model : a derived model in any coordinates; loops, velocity constraints and bases are kept.
+    model : a derived model in any coordinates, also with loops, velocity constraints or a basis.
     prototype : the desired moments.
     limits : limits of the inputs: a pair (lower, upper), :class:`.Limits`, or :class:`.TiltLimits` of tilting rotors.
     integral : integral action, one term or several.
-    metric : whose masses measure how far an acceleration is from the desired one, where the inputs cannot produce that: those of the
-        "prototype" or of the "model".
-    at : configuration of rest (nq,) the law is made for, whose poles ``law.poles()`` tells, or a steady motion (q, v); an
-        :class:`.UnstableWarning` says if it is not held. None: the neutral configuration, if inputs can hold it.
+    metric : masses that measure the distance from the desired acceleration, if the inputs cannot produce it: those of the "prototype" or of the
+        "model".
+    at : rest configuration (nq,) or steady motion (q, v) the law is made for, the default of ``law.poles()``; an :class:`.UnstableWarning`
+        reports instability there. None: the neutral configuration, if inputs can hold it.
 
     Notes
     -----
@@ -126,9 +126,9 @@ def energy_law(
     model, prototype, limits, integral, metric, at : as in :func:`particle_law`.
     transport : how the desired velocity is carried to the actual configuration. "product": points at the centres of stiffness and
         attitudes separately; "se3": poses as a whole.
-    blocks : the error blocks themselves, instead of those that ``transport`` names. On a system with loops, velocity constraints or a basis
+    blocks : user-defined error blocks instead of those of ``transport``. On a system with loops, velocity constraints or a basis
         as many velocities as degrees of freedom (a crank): the energy balance is exact wherever these determine the motion; by
-        default all joints, and what the constraints keep of their wish.
+        default all joints, projected on the constraints.
 
     Examples
     --------

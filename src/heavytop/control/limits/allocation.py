@@ -27,17 +27,17 @@ METRICS = ("prototype", "model")
 class Projection:
     """Gauss's projection of a prototype equation on the inputs of a model.
 
-    Loops and velocity constraints leave the accelerations ``a = a_0 + N u`` with a_0 and the columns of N kept by them; a law then wants the
-    prototype's equation in the directions they leave.
+    With loops and velocity constraints the accelerations are ``a = a_0 + N u`` with admissible a_0 and columns of N; a law then imposes the
+    prototype's equation in the admissible directions.
     """
 
     terms: LawTerms
     bias: Array
     """c_bar (nv,) of the law."""
     metric_of: str = "prototype"
-    """Whose masses measure the distance of accelerations: "prototype" or "model"."""
+    """Masses that measure the distance of accelerations: "prototype" or "model"."""
     rank: InputRank | None = None
-    """What the inputs do as a rule; None: they are independent everywhere."""
+    """Usual effect of the inputs; None: they are independent everywhere."""
 
     @property
     def directions(self) -> Array:
@@ -49,7 +49,7 @@ class Projection:
 
     @property
     def measure(self) -> Array:
-        """The matrix (nv, nv) in whose metric the nearest acceleration is taken."""
+        """The metric (nv, nv) of accelerations."""
         return self.terms.mass_matrix if self.metric_of == "prototype" else self.terms.dynamics.mass_matrix
 
     def metric(self, N: Array) -> Array:
@@ -71,12 +71,12 @@ class Projection:
         return solve_definite(H, g) if self.rank is None else self.rank.solve(H, g)
 
     def desired_acceleration(self) -> Array:
-        """a_d (nv,): what the prototype would do, -M_bar^-1 c_bar, and with constraints the nearest to it that keeps them."""
+        """a_d (nv,): that of the prototype, -M_bar^-1 c_bar, with constraints the nearest admissible one."""
         a = solve_definite(self.terms.mass_matrix, -self.bias)
         return self.terms.kept_acceleration(a) if self.terms.actual.is_constrained else a
 
     def weight(self, N: Array, limits: Limits | None) -> Array:
-        """H2 (nu, nu): the metric in which the nearest admissible input is sought (torque priority)."""
+        """H2 (nu, nu): the metric of the nearest admissible input (torque priority)."""
         weight = self._weight(N, limits)
         return weight if self.rank is None else self.rank.safe_metric(weight, self.metric(N))
 

@@ -1,15 +1,15 @@
-"""Inputs that depend on each other, always or somewhere: a smooth weighted pseudo-inverse that knows the scale of the model.
+"""Dependent inputs, everywhere or at some configurations: a smooth weighted pseudo-inverse scaled by the model.
 
-The inputs of least deviation solve ``H u = g`` with ``H = N^T M_bar N`` and g in the range of H. Where H loses rank the least u is wanted, and
-near such a place no u that grows without bound. Both give Tikhonov's regularisation, iterated so that it is exact where H is regular:
+The inputs of least deviation solve ``H u = g`` with ``H = N^T M_bar N`` and g in the range of H. Where H loses rank the smallest u is required, and
+near such a configuration a bounded one. Both follow from Tikhonov's regularisation, iterated so that it is exact where H is regular:
 
     u_0 = 0,     u_k+1 = u_k + (H + eps R)^-1 (g - H u_k),     k < STEPS.
 
-R is the mean of H over random configurations: it is what "large" means for this model, direction by direction. A direction whose share
-lambda of its usual effect (H x = lambda R x) is large keeps all but (eps / (lambda + eps))^STEPS of its input; one that is lost gets none, and no
-input exceeds what a direction of share eps would need.
+R is the mean of H over random configurations, the usual effect of each direction. A direction whose share
+lambda of its usual effect (H x = lambda R x) is large keeps all but (eps / (lambda + eps))^STEPS of its input; a lost one gets none, and no
+input exceeds that of a direction with share eps.
 
-Changes Z of the inputs that do nothing anywhere (six rotors on one hull) need no regularisation: R is filled up there, the least inputs are
+Changes Z of the inputs without any effect (six rotors on one hull) need no regularisation: R is completed there, the smallest inputs are
 u = Y w with Z^T R Y = 0, and w solves the smaller equations Y^T H Y w = Y^T g.
 """
 
@@ -23,10 +23,10 @@ from heavytop._arrays import Array, Floats, is_symbolic, to_sx, transpose
 from heavytop.system.dynamics.solve import solve_definite, symmetric
 
 DAMPING = 1e-5
-"""eps: share of the usual effect of a direction at which half of its input is given up in each step."""
+"""eps: share of the usual effect of a direction at which half of its input is suppressed in each step."""
 STEPS = 4
 SHARING, SHARING_STEPS = 1e-3, 8
-"""The same where inputs are redundant everywhere, each place in its own way: rounding in what they do not do grows by 1 / eps."""
+"""The same for inputs that are redundant everywhere in directions that vary: rounding in these directions grows by 1 / eps."""
 LOST = 1e-4
 """Share of its usual effect below which a direction of the inputs counts as lost."""
 DEPENDENT = 1e-9
@@ -35,16 +35,16 @@ DEPENDENT = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class InputRank:
-    """What the inputs of a model do as a rule.
+    """Usual effect of the inputs of a model.
 
     Attributes
     ----------
-    usual : R (nu, nu), positive definite: the mean effect of the inputs, filled up where they depend on each other.
-    spare : Z (nu, k): changes of the inputs that do nothing, in any configuration.
-    pivots : (nu,) of the elimination of H, the mean of the samples; where one falls far below, rank is being lost.
-    constant : whether H is the same in all configurations: then no rank is ever lost.
-    redundant : how many directions of the inputs do nothing in every configuration, always the same ones or not.
-    used : Y (nu, r), the inputs without the spare ones, and reduced : the same for them; None: there are no spare ones.
+    usual : R (nu, nu), positive definite: the mean effect of the inputs, completed where they depend on each other.
+    spare : Z (nu, k): changes of the inputs without effect in any configuration.
+    pivots : (nu,) of the elimination of H, the mean of the samples; far smaller ones indicate a loss of rank.
+    constant : whether H is the same in all configurations, so that no rank is ever lost.
+    redundant : number of directions of the inputs without effect in every configuration, always the same ones or not.
+    used : Y (nu, r), the inputs without the spare ones, and reduced : their rank; None without spare ones.
     """
 
     usual: Floats
@@ -74,7 +74,7 @@ class InputRank:
         values, vectors = np.linalg.eigh(mean / np.outer(size, size))
         spare = values <= DEPENDENT * values[-1]
         Z = vectors[:, spare]
-        # equally large inputs, in units of their own effect, make the filling
+        # completed by equally large inputs, in units of their own effect
         filled = mean + np.outer(size, size) * (Z @ Z.T)
         usual = 0.5 * (filled + filled.T)
         ranks = [np.sum(_shares(one, usual)[0] > DEPENDENT) for one in H]
@@ -89,7 +89,7 @@ class InputRank:
         return cls(usual, Z, np.mean(pivots, axis=0), constant, redundant, Y, reduced)
 
     def solve(self, H: Array, g: Array) -> Array:
-        """u (nu,) with H u = g where that determines it, the least one or a bounded one elsewhere."""
+        """u (nu,) with H u = g where H is regular, the smallest or a bounded one elsewhere."""
         if self.used is not None and self.reduced is not None:
             Y = self.used
             w = self.reduced.solve(symmetric(transpose(Y) @ H @ Y), np.matvec(transpose(Y), g))
@@ -122,9 +122,9 @@ class InputRank:
         return casadi.ArrayInterface(regular, 0)
 
     def safe_metric(self, weight: Array, H: Array) -> Array:
-        """A metric of the inputs (nu, nu) that is definite also where they do nothing, or do it no longer."""
+        """A metric of the inputs (nu, nu) that is definite also where they have no effect."""
         if self.is_redundant:
-            return symmetric(weight + LOST * self.usual)  # moving inputs that do nothing costs next to nothing
+            return symmetric(weight + LOST * self.usual)  # inputs without effect cost almost nothing
         if self.constant or not is_symbolic(H):
             return weight
         return symmetric(np.where(self.is_regular(H), weight, weight + LOST * self.usual))
@@ -134,17 +134,14 @@ class InputRank:
         return _shares(H, self.usual)
 
     def lost(self, shares: Floats, directions: Floats) -> Floats:
-        """Directions (nu, k) that do something as a rule and nothing here, from :meth:`shares` of one configuration.
-
-        Where as many directions do nothing as everywhere, none is lost.
-        """
+        """Directions (nu, k) that have lost their usual effect, from :meth:`shares` of one configuration; redundant ones are not lost."""
         idle = directions[:, shares < LOST]
         if idle.shape[1] <= self.redundant:
             return idle[:, :0]
         Z = self.spare
         if Z.shape[1] < max(self.redundant, 1):
-            return idle  # what is idle as a rule differs from place to place: it cannot be told apart
-        # less what is idle everywhere, in the metric of the usual effects
+            return idle  # redundant directions vary: they cannot be distinguished
+        # without the directions that are idle everywhere, in the metric of the usual effects
         left = idle - Z @ np.linalg.solve(Z.T @ self.usual @ Z, Z.T @ self.usual @ idle)
         return np.linalg.svd(left)[0][:, : idle.shape[1] - self.redundant]
 
@@ -158,7 +155,7 @@ def _shares(H: Floats, usual: Floats) -> tuple[Floats, Floats]:
 
 
 def eliminated_pivots(H: Floats) -> Floats:
-    """The pivots (n,) of the elimination of a matrix of numbers; zero behind one that vanishes.
+    """The pivots (n,) of the elimination of a numeric matrix; zero after one that vanishes.
 
     >>> eliminated_pivots(np.array([[4.0, 2.0], [2.0, 3.0]])).tolist()
     [4.0, 2.0]
@@ -173,7 +170,7 @@ def eliminated_pivots(H: Floats) -> Floats:
 
 
 def pivots(H: Array) -> Array:
-    """The pivots (nu,) of the elimination that :func:`.solve_definite` does."""
+    """The pivots (nu,) of the elimination of :func:`.solve_definite`."""
     import casadi
 
     if not is_symbolic(H):

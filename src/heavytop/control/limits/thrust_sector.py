@@ -1,8 +1,8 @@
-"""Limits of rotors that tilt: the force of each stays in a sector of its plane, thrust between bounds, tilt between bounds.
+"""Limits of tilting rotors: the force of each stays in a sector of its plane, given by bounds of thrust and tilt.
 
-A rotor that tilts is two inputs, the force across and along its axis, ``f = F (-sin th, cos th)``. Its limits are no box: bounds of the
-thrust F make a disc (a ring with a least thrust), bounds of the tilt th a cone. The nearest admissible input in a metric H is found by a
-fixed number of steps of a semismooth Newton method, in straight-line code for numbers and symbols.
+A tilting rotor has two inputs, the force across and along its axis, ``f = F (-sin th, cos th)``. Its limits are not a box: bounds of the
+thrust F are a disc (a ring with a least thrust), bounds of the tilt th a cone. The nearest admissible input in a metric H is found by a
+fixed number of steps of a semismooth Newton method, in straight-line code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from heavytop.system.model import Model
 STEPS = 10
 """Newton steps."""
 SHORTENED = (1.0, 0.3, 0.1)
-"""Shares of a Newton step that are tried."""
+"""Tried fractions of a Newton step."""
 TINY = 1e-300
 NO_FORCE = 1e-9
 """Size of a force (N) below which it has no direction."""
@@ -30,21 +30,21 @@ NO_FORCE = 1e-9
 
 @dataclass(frozen=True)
 class Sector:
-    """Where the force of a tilting rotor may be: a disc or ring by its thrust, a cone by its tilt, or both.
+    """Admissible forces of a tilting rotor: a disc or ring by its thrust, a cone by its tilt, or both.
 
     Parameters
     ----------
-    across, along : numbers of the two inputs, the force across and along the axis (N).
+    across, along : indices of the two inputs, the force across and along the axis (N).
     thrust : least and largest size of the force, N.
-    tilt : least and largest angle ``atan2(-across, along)``, rad. Without it the rotor may turn all the way round.
-    rate : largest change of the angle per second, rad/s. The law then remembers the angles, see :class:`TiltLimits`.
+    tilt : least and largest angle ``atan2(-across, along)``, rad; default: unlimited.
+    rate : largest change of the angle per second, rad/s. The law then stores the angles, see :class:`TiltLimits`.
 
     Examples
     --------
     >>> disc = Sector(0, 1, thrust=(0.0, 2.0))
     >>> disc.nearest([3.0, 4.0])
     array([1.2, 1.6])
-    >>> Sector(0, 1, thrust=(0.0, 2.0), tilt=(-0.5, 0.5)).nearest([0.0, -1.0])  # the other way round: no thrust
+    >>> Sector(0, 1, thrust=(0.0, 2.0), tilt=(-0.5, 0.5)).nearest([0.0, -1.0])  # opposite direction: no thrust
     array([0., 0.])
     """
 
@@ -62,22 +62,24 @@ class Sector:
             )
         first, last = self.tilt
         if not first < last or np.isfinite(first) != np.isfinite(last):
-            raise ControlError(f"the tilt of a rotor must be (least, largest), both or none finite, got {self.tilt}.")
+            raise ControlError(
+                f"the tilt of a rotor must be (least, largest), both finite or both infinite, got {self.tilt}."
+            )
         if not self.rate > 0:
             raise ControlError(f"the tilt rate of a rotor must be positive, got {self.rate}.")
 
     @property
     def bounded(self) -> bool:
-        """Whether the tilt is bounded: by less than a full turn."""
+        """Whether the tilt is bounded to less than a full turn."""
         return bool(self.tilt[1] - self.tilt[0] < 2 * np.pi)
 
     def nearest(self, force: Any) -> np.ndarray:
-        """The admissible force (2,) nearest to a given one, in N; the rate is not looked at."""
+        """The admissible force (2,) nearest to a given one, in N, without regard to the rate."""
         foot = _foot(*scalars(to_sx(force)), self, _window(self, None, 0.0))
         return np.array([float(foot.length * foot.x), float(foot.length * foot.y)])
 
     def excess(self, force: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """By how much forces (..., 2) exceed the bounds of the thrust (N) and of the tilt (rad); zero where they do not."""
+        """Excess of forces (..., 2) over the bounds of thrust (N) and tilt (rad); zero inside."""
         size = np.linalg.norm(force, axis=-1)
         thrust = np.maximum(np.maximum(self.thrust[0] - size, size - self.thrust[1]), 0.0)
         if not self.bounded:
@@ -104,10 +106,10 @@ class TiltLimits(Limits):
 
     Parameters
     ----------
-    lower, upper, torque_priority, inertia : as in :class:`.Limits`, for inputs that are in no sector.
+    lower, upper, torque_priority, inertia : as in :class:`.Limits`, for inputs outside of sectors.
     sectors : of the tilting rotors.
-    period : s between the samples of the law; needed where the rate of a tilt is bounded. From one sample to the next a tilt then
-        changes by at most ``rate * period``. The law remembers the tilts in its states z, which start at zero.
+    period : s between the samples of the law; required for bounded tilt rates. From one sample to the next a tilt then
+        changes by at most ``rate * period``. The law stores the tilts in its states z, which start at zero.
 
     Examples
     --------
@@ -126,14 +128,14 @@ class TiltLimits(Limits):
         used = [i for s in self.sectors for i in (s.across, s.along)]
         if len(set(used)) < len(used):
             raise ControlError(f"an input is in two sectors: they have the inputs {used}.")
-        if self.remembered and (self.period is None or not self.period > 0):
+        if self.rate_limited and (self.period is None or not self.period > 0):
             raise ControlError(
                 f"a bounded tilt rate needs the period of the samples: TiltLimits(..., period=0.005), got {self.period}."
             )
 
     @property
-    def remembered(self) -> tuple[Sector, ...]:
-        """The sectors whose tilt the law remembers, because its rate is bounded."""
+    def rate_limited(self) -> tuple[Sector, ...]:
+        """The sectors with a bounded tilt rate, whose tilts the law stores."""
         return tuple(s for s in self.sectors if np.isfinite(s.rate))
 
     def bounds(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -164,12 +166,12 @@ class TiltLimits(Limits):
         return found
 
     def nearest(self, H: Array, target: Array) -> Array:
-        """The admissible u (n,) nearest to ``target`` in the metric H (n, n); rates are not looked at."""
+        """The admissible u (n,) nearest to ``target`` in the metric H (n, n), without regard to rates."""
         return nearest_in_sectors(H, target, self)[0]
 
 
 class _Foot(NamedTuple):
-    """Projection on a sector: unit vector of the force, its length, which directions are held, curvature of the arc."""
+    """Projection on a sector: unit vector of the force, its length, active bounds, curvature of the arc."""
 
     x: Any
     y: Any
@@ -190,7 +192,7 @@ class _Window(NamedTuple):
 
 
 def _window(sector: Sector, angle: Any, period: float) -> _Window | None:
-    """The cone of a sector, around the remembered angle if the rate is bounded."""
+    """The cone of a sector, around the stored angle if the rate is bounded."""
     import casadi
 
     first, last = sector.tilt
@@ -209,7 +211,7 @@ def _window(sector: Sector, angle: Any, period: float) -> _Window | None:
 
 
 def _foot(x: Any, y: Any, sector: Sector, window: _Window | None) -> _Foot:
-    """The point of a sector nearest to (x, y): on the cone first, then on the disc; that is the projection on both."""
+    """The point of a sector nearest to (x, y): projected on the cone, then on the disc."""
     import casadi
 
     size = casadi.sqrt(x * x + y * y)
@@ -244,9 +246,9 @@ class _Sets:
 
     def __init__(self, limits: TiltLimits, n: int, angles: Sequence[Any]) -> None:
         self.sectors = tuple(limits.sectors)
-        remembered = iter(angles)
+        stored = iter(angles)
         self.windows = [
-            _window(s, next(remembered) if angles and np.isfinite(s.rate) else None, limits.period or 0.0)
+            _window(s, next(stored) if angles and np.isfinite(s.rate) else None, limits.period or 0.0)
             for s in self.sectors
         ]
         taken = [i for s in self.sectors for i in (s.across, s.along)]
@@ -271,15 +273,15 @@ class _Sets:
 def nearest_in_sectors(
     H: Array, target: Array, limits: TiltLimits, angles: Sequence[Any] = (), steps: int = STEPS
 ) -> tuple[Array, list[Any]]:
-    """The admissible u (n,) nearest to ``target``, min (u - target)^T H (u - target), and the tilts of the remembered sectors.
+    """The admissible u (n,) nearest to ``target``, min (u - target)^T H (u - target), and the tilts of the rate-limited sectors.
 
-    Each step projects a scaled gradient step on the sets, which tells the directions that are held, and solves for the others, with the
-    curvature of the arcs: Newton's method on u = P(u - D^-1 H (u - target)). The best admissible point met is kept, so that no step makes
-    it worse. With a least thrust the sets are not convex and the result is a point that is nearest among its neighbours.
+    Each step projects a scaled gradient step on the sets, which determines the active bounds, and solves for the other directions, with the
+    curvature of the arcs: Newton's method on u = P(u - D^-1 H (u - target)). The best admissible point is kept, so that the cost never
+    increases. With a least thrust the sets are not convex and the result is a local minimum.
 
     Parameters
     ----------
-    angles : remembered tilts (rad) of ``limits.remembered``; empty: rates are not looked at.
+    angles : stored tilts (rad) of ``limits.rate_limited``; empty: without regard to rates.
     """
     import casadi
 
@@ -301,7 +303,7 @@ def nearest_in_sectors(
         best, lowest = u, cost
         for share in SHORTENED:
             point = sets.nearest([a + share * b for a, b in zip(u, delta, strict=True)])
-            # and the best point on the way there, admissible because the sets are convex
+            # and the best point between, admissible because the sets are convex
             way = _less(point, u)
             slope, curve = dot(gradient, way), dot(way, times(h, way))
             part = least(most(-slope / most(curve, TINY), 0.0), 1.0)
@@ -327,7 +329,7 @@ def nearest_in_sectors(
 
 
 def _newton(sets: _Sets, h: list[list[Any]], d: list[Any], u: list[Any], w: list[Any], feet: list[_Foot]) -> list[Any]:
-    """The Newton step: held directions go to their bound, the others to where the model with the arcs' curvature is least."""
+    """The Newton step: active directions go to their bound, the others to the minimum of the model with the arcs' curvature."""
     n, pairs = len(u), 2 * len(sets.sectors)
     # turn the inputs of a sector into (radial, tangential)
     turned = [list(row) for row in h]
@@ -362,7 +364,7 @@ def _newton(sets: _Sets, h: list[list[Any]], d: list[Any], u: list[Any], w: list
 
 
 def _angle(x: Any, y: Any, foot: _Foot, window: _Window) -> Any:
-    """Tilt of a force, near the middle of its window; without a force that to which the demand draws it."""
+    """Tilt of a force, near the middle of its window; without a force, that of the demand."""
     import casadi
 
     pushing = x * x + y * y > NO_FORCE**2

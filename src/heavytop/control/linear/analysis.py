@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Seed, block, from_columns, is_symbolic, jacobian, substitute, symbol, transpose
+from heavytop._arrays import Array, Seed, block, from_columns, is_symbolic, substitute, symbol, transpose
 from heavytop._format import counted
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.law import Law
 from heavytop.control.laws.tracking import Tracking
 from heavytop.control.linear.closed_loop import ClosedLoop
+from heavytop.control.linear.linearised_loop import ordered, slope
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3
@@ -41,8 +42,7 @@ class Linearization:
     @property
     def poles(self) -> np.ndarray:
         """Eigenvalues (n,), slowest first."""
-        values = np.linalg.eigvals(self.A)
-        return values[np.lexsort((values.imag, np.round(-values.real, 9)))]
+        return ordered(np.linalg.eigvals(self.A))
 
     @property
     def damping(self) -> np.ndarray:
@@ -67,8 +67,7 @@ class Linearization:
         from importlib import import_module
         from importlib.util import find_spec
 
-        found = find_spec("control")
-        if found is None or found.origin is None:
+        if find_spec("control") is None:
             raise ControlError("to_control() needs the package 'control': pip install control.")
         control = import_module("control")
         n = len(self.A)
@@ -91,18 +90,12 @@ def tangent_flow(loop: ClosedLoop) -> Traced:
     eps = symbol("eps", n)
     rates = [loop.expressions["v_rate"], loop.expressions["z_rate"]][: 1 + bool(m)]
     moved = [substitute(rate, s["q"], s["q"] + np.matvec(A, eps)) for rate in rates]
-    by_eps = [substitute(_slope(rate, eps), eps, np.zeros(n)) for rate in moved]
+    by_eps = [substitute(slope(rate, eps), eps, np.zeros(n)) for rate in moved]
     rows = [[-turning, np.eye(n)]]
-    rows += [[slope, _slope(rate, s["v"])] for slope, rate in zip(by_eps, rates, strict=True)]
+    rows += [[by, slope(rate, s["v"])] for by, rate in zip(by_eps, rates, strict=True)]
     if m:
-        rows = [[*row, _slope(rate, s["z"])] for row, rate in zip(rows, [np.zeros(n), *rates], strict=True)]
+        rows = [[*row, slope(rate, s["z"])] for row, rate in zip(rows, [np.zeros(n), *rates], strict=True)]
     return trace_of("tangent_flow", s, {"A": block(rows)})
-
-
-def _slope(expression: Array, variables: Array) -> Array:
-    if not is_symbolic(expression):
-        return np.zeros((expression.shape[0], variables.shape[0]))
-    return jacobian(expression, variables)
 
 
 def _along(
@@ -122,10 +115,10 @@ def linearize(
     z: Array | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> Linearization:
-    """The closed loop about the state (q, v) at the time t, in tangent coordinates: no spurious states.
+    """Linearise the closed loop about the state (q, v) at the time t, in tangent coordinates: no spurious states.
 
-    ``parameters`` are those of the plant, by name; default: its own.
-    Meaningful where (q, v) is on the motion of the closed loop, for example hover at the set point, or a feasible reference.
+    ``parameters`` are those of the plant by name; default: nominal values.
+    Meaningful if (q, v) is on a motion of the closed loop, for example hover at the set point, or a feasible reference.
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
@@ -147,15 +140,15 @@ def linearize(
 def _linearize_kept(
     loop: ClosedLoop, q: np.ndarray, v: np.ndarray, t: float, z: np.ndarray, parameters: Any
 ) -> Linearization:
-    """The closed loop in the minimal tangent coordinates that loops, velocity constraints or a basis leave: A + B du/dx."""
+    """The closed loop in the minimal tangent coordinates of loops, velocity constraints or a basis: A + B du/dx."""
     s, plant, controller = loop.inputs, loop.plant, loop.controller
     delta = symbol("delta", plant.coordinates.nv)
     moved = s["q"] + np.matvec(plant.coordinates.kinematics_matrix(s["q"]), delta)
     outputs = {"u": loop.expressions["u"]}
     for name in ("u", "z_rate")[: 1 + bool(len(z))]:
         value = loop.expressions[name]
-        by_delta = substitute(_slope(substitute(value, s["q"], moved), delta), delta, np.zeros(delta.shape[0]))
-        outputs |= {f"{name}_q": by_delta, f"{name}_v": _slope(value, s["v"]), f"{name}_z": _slope(value, s["z"])}
+        by_delta = substitute(slope(substitute(value, s["q"], moved), delta), delta, np.zeros(delta.shape[0]))
+        outputs |= {f"{name}_q": by_delta, f"{name}_v": slope(value, s["v"]), f"{name}_z": slope(value, s["z"])}
     at = (float(t), q, v, controller.signal(np.asarray(float(t))), z, plant.parameter_vector(parameters))
     given = dict(zip(outputs, trace_of("slopes", s, outputs)(*at), strict=True))
     tangent = plant.minimal_tangent(q, v, parameters=parameters)
@@ -173,7 +166,7 @@ def _linearize_kept(
 
 
 def hover(law: Law, q: Array | None = None, *, plant: Model | None = None) -> Linearization:
-    """The law at a set point: rest at q (default: the neutral configuration), in another plant than its own model if one is given.
+    """Linearise the law at a set point q (default: the neutral configuration), with another plant than its model if given.
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
@@ -188,7 +181,7 @@ def hover(law: Law, q: Array | None = None, *, plant: Model | None = None) -> Li
 def floquet_exponents(law: Law, reference: Reference, *, steps: int = 2000, plant: Model | None = None) -> np.ndarray:
     """Real parts of the Floquet exponents (2 nv + states,) along a periodic, feasible reference, largest first, 1/s.
 
-    All negative: small errors decay. The linear equations are integrated over one period by Runge and Kutta's scheme.
+    All negative: small errors decay. The linear equations are integrated over one period by the classical Runge-Kutta method.
 
     >>> import heavytop as ht
     >>> from heavytop.control import computed_torque, recorded_reference
@@ -199,7 +192,7 @@ def floquet_exponents(law: Law, reference: Reference, *, steps: int = 2000, plan
     array([-1., -2.])
     """
     if reference.period is None:
-        raise ControlError("Floquet exponents need a periodic reference: give it period=...")
+        raise ControlError("Floquet exponents need a periodic reference: set period=...")
     if law.model.description.loops or law.model.description.constraints:
         raise ControlError(
             f"Floquet exponents are computed for tree systems; {law.model.name!r} has loops or constraints."
@@ -237,7 +230,7 @@ class EnergyBalance:
 
 
 def energy_balance(controller: Tracking, flight: Run) -> EnergyBalance:
-    """W along a simulated motion and how far W' = -dissipation is from true. For laws without integral action.
+    """The energy W along a simulated motion and the error of W' = -dissipation, for laws without integral action.
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
@@ -250,22 +243,16 @@ def energy_balance(controller: Tracking, flight: Run) -> EnergyBalance:
     >>> bool(W[-1] < W[0])
     True
     """
-    if controller.state_size:
-        raise ControlError("the energy balance is that of the prototype alone; derive the law without integral action.")
-    q_R, v_R, a_R = controller.reference(flight.t)
-    lead = (len(flight.t), *(1,) * (flight.q.ndim - 2))
-    desired = [x.reshape(*lead, x.shape[-1]) for x in (q_R, v_R, a_R)]
-    values = controller.law.diagnostics(flight.q, flight.v, *desired)
-    W, loss = values["W"], values["dissipation"]
-    lost = _integral(flight.t, loss)
-    return EnergyBalance(flight.t, W, loss, values["defect"], W - W[0] + lost)
-
-
-def _integral(t: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Running integral by cubic splines: fourth order."""
     from scipy.interpolate import CubicSpline
 
-    return CubicSpline(t, y, axis=0).antiderivative()(t)
+    if controller.state_size:
+        raise ControlError("the energy balance is that of the prototype only: use a law without integral action.")
+    lead = (len(flight.t), *(1,) * (flight.q.ndim - 2))
+    desired = [x.reshape(*lead, x.shape[-1]) for x in controller.reference(flight.t)]
+    values = controller.law.diagnostics(flight.q, flight.v, *desired)
+    W, dissipation = values["W"], values["dissipation"]
+    lost = CubicSpline(flight.t, dissipation, axis=0).antiderivative()(flight.t)
+    return EnergyBalance(flight.t, W, dissipation, values["defect"], W - W[0] + lost)
 
 
 @dataclass(frozen=True)
@@ -330,13 +317,13 @@ def region_of_attraction(
     target: Callable[[float], np.ndarray] | None = None,
     tolerance: float = 0.05,
 ) -> Attraction:
-    """Fly from many states at once and see which come back. A flight that diverges did not.
+    """Simulate from many states and report which recover.
 
     Parameters
     ----------
     start : (q, v) with one batch axis, for example from :func:`random_states`.
-    target : time -> position (3,) to come back to; default: the origin.
-    tolerance : distance of the first body's origin from the target at the end that counts as recovered, m.
+    target : time -> position (3,) of the goal; default: the origin.
+    tolerance : largest final distance of the first body's origin from the target that counts as recovered, m.
 
     Examples
     --------
@@ -353,7 +340,7 @@ def region_of_attraction(
     survived = np.array([outcome.ok for outcome in flight.outcomes.flat], dtype=bool).reshape(flight.batch)
     off = np.max(np.abs(plant.coordinates.constraints(flight.q)), axis=-1, initial=0.0)
     good = np.isfinite(flight.q).all(axis=-1) & (off < 1e-6)
-    # what a divergence leaves behind counts as the start: it changes neither the drop nor the outcome
+    # states after a divergence are replaced by the start, which changes neither the drop nor the outcome
     q = np.where(good[..., None], flight.q, flight.q[0])
     places = plant.pose("world", plant.body_names[0], q)[..., :3, 3]
     goal = np.zeros(3) if target is None else np.asarray(target(until), dtype=float)

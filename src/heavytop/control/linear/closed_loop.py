@@ -1,4 +1,4 @@
-"""Plant and controller together: the flow of the closed loop as one traced function, and flights along it."""
+"""Closed loop of plant and controller as one traced function, and its simulation."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class ClosedLoop(Portable):
         s, plant = self.inputs, self.plant
         if getattr(self.controller, "host", None) is not None:
             raise ControlError(
-                f"{self.controller!r} is computed in Python at every sample: the closed loop is no function that could be linearised. "
-                "Simulate it; near its goal and without active limits predictive control is control.lqr(model, reference)."
+                f"{self.controller!r} is computed in Python at every sample, so the closed loop cannot be linearised. "
+                "Near its goal and without active limits predictive control equals control.lqr(model, reference)."
             )
         controller = self.controller.traced(plant)
         results = controller.expressions(*(s[name] for name in controller.inputs))
@@ -63,7 +63,7 @@ class ClosedLoop(Portable):
         u = values["u"]
         z_rate = values.get("z_rate", np.zeros(0))
         if self.controller.state_size and "z_rate" not in values:
-            raise ControlError("this controller has a sampled state (z_next); simulate it with sampled control.")
+            raise ControlError(f"{self.controller!r} has a sampled state (z_next); simulate it with sampled control.")
         (rate,) = plant.traced("rate").expressions(s["q"], s["v"], s["p"])
         (a,) = plant.traced("acceleration").expressions(s["q"], s["v"], u, s["p"])
         return {"q_rate": rate, "v_rate": a, "z_rate": z_rate, "u": u}
@@ -85,20 +85,9 @@ class ClosedLoop(Portable):
     ) -> Run:
         """Simulate from start = (q, v), with any leading batch axes, the law evaluated in every stage of the integrator.
 
-        Raises a SimulationError if a state stops being finite, unless ``raise_on_failure`` is False: then the outcome tells it.
+        Raises a SimulationError if a state becomes infinite or NaN, unless ``raise_on_failure`` is False: then the outcome reports it.
         """
         return simulate(
-            self.plant,
-            start,
-            until,
-            step,
-            "projected_rk4",
-            control=self.controller,
-            hold="continuous",
-            parameters=parameters,
-            record_every=record_every,
-            balance=False,
-            raise_on_failure=raise_on_failure,
-            threads=threads,
-            progress=False,
-        )
+            self.plant, start, until, step, "projected_rk4", control=self.controller, hold="continuous", parameters=parameters,
+            record_every=record_every, balance=False, raise_on_failure=raise_on_failure, threads=threads, progress=False,
+        )  # fmt: skip

@@ -266,18 +266,20 @@ def _slopes(model: Model, pair: Pair, q: Floats, v: Floats) -> tuple[Floats, ...
     moved = e.q + np.matvec(e.coordinates.kinematics_matrix(e.q), delta)
 
     def along(x: Array) -> Array:
-        if not is_symbolic(x):
-            return np.zeros((6, e.coordinates.nv))
-        return substitute(jacobian(substitute(x, e.q, moved), delta), delta, np.zeros(e.coordinates.nv))
-
-    def by_v(x: Array) -> Array:
-        return jacobian(x, e.v) if is_symbolic(x) else np.zeros((6, e.nv))
+        return substitute(slope(substitute(x, e.q, moved), delta), delta, np.zeros(e.coordinates.nv))
 
     twist, bias = motion.twist, motion.bias
-    outputs = (twist, bias, along(twist), along(bias), by_v(twist), by_v(bias))
+    outputs = (twist, bias, along(twist), along(bias), slope(twist, e.v), slope(bias, e.v))
     names = ("twist", "bias", "twist_q", "bias_q", "twist_v", "bias_v")
     traced = trace_of("slopes", {"q": e.q, "v": e.v, "p": e.p}, dict(zip(names, outputs, strict=True)))
     return tuple(np.asarray(x) for x in traced(q, v, model.parameter_vector()))
+
+
+def slope(expression: Array, variables: Array) -> Array:
+    """Derivative (m, n) of an expression (m,) that need not depend on the variables (n,)."""
+    if not is_symbolic(expression):
+        return np.zeros((expression.shape[0], variables.shape[0]))
+    return jacobian(expression, variables)
 
 
 def unstable(poles: np.ndarray) -> np.ndarray:

@@ -1,13 +1,13 @@
-"""Margins before a flight: how much gain, phase, delay, lag and sampling a law bears, at rest and along a reference.
+"""Stability margins of a law in gain, phase, delay, actuator lag and sampling, at rest and along a reference.
 
-All inputs are thought to be changed alike. With the linearised plant x' = A x + B u and the law u = -K x the loop, cut at the inputs, has the
+The same perturbation is assumed at all inputs. With the linearised plant x' = A x + B u and the law u = -K x the loop, cut at the inputs, has the
 eigenvalues lambda_i(i w) of (i w - A)^-1 B K; it is at the edge of stability where 1 + lambda_i(i w) g e^(-i w tau) = 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from heavytop.control.laws.law import FeedbackLaw
 
 FREQUENCIES = np.geomspace(0.02, 2000.0, 4000)
-"""rad/s at which the loop is looked at."""
+"""Frequencies (rad/s) of the loci."""
 NEUTRAL = 1e-4
-"""Growth rate (1/s) up to which a mode counts as neutral: the spin of a hanging load is nobody's business."""
+"""Growth rate (1/s) up to which a mode counts as neutral (the spin of a slung load may be neutral)."""
 LONGEST = 2.0
-"""Lag and sample period (s) beyond which nobody asks."""
+"""Largest lag, delay and sample period (s) considered."""
 
 
 @dataclass(frozen=True, repr=False)
 class Margins(Brief):
-    """What a law bears, the worst of all instants that were looked at.
+    """Stability margins: the worst case over the sampled times.
 
     Attributes
     ----------
-    stable : whether the loop is stable without any change; if not, the others are zero.
+    stable : whether the unperturbed loop is stable; if not, the others are zero.
     gain : (least, largest) factor on the inputs. phase : rad. delay : s.
     lag : largest time constant of actuators of first order, s. sample_rate : least rate of a sampled law, Hz.
     crossover : frequency (rad/s) at which the delay margin is reached.
-    recovered, starts : share of random starts that came back, and their number; zero if none were flown.
+    recovered, starts : share of recovered random starts, and their number; zero if none were simulated.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Margins(Brief):
     starts: int = 0
 
     def rows(self) -> list[tuple[str, str]]:
-        """What and how much, as texts."""
+        """Names and values as text."""
         if not self.stable:
             return [("margins", "none: the loop is unstable")]
         high = f"{self.gain[1]:.3g}" if np.isfinite(self.gain[1]) else "any"
@@ -86,14 +86,14 @@ def margins(
     times: Numbers | None = None,
     starts: int = 0,
 ) -> Margins:
-    """Margins of a law at rest, or the worst along a reference, frozen at every instant.
+    """Stability margins of a law at rest, or the worst along a reference, with equations frozen at each time.
 
     Parameters
     ----------
-    law : with inputs that keep away from their limits there. reference : a motion, or a configuration; default: the neutral one. A regulator
+    law : with inputs inside their limits there. reference : a motion or a configuration; default: the neutral one. A regulator
         has its own.
-    times : s at which to look; default: one for rest, twelve along a motion.
-    starts : how many random starts (5 m, any attitude) to fly towards the set point of rest.
+    times : sampled times in s; default: one at rest, twelve along a motion.
+    starts : number of random starts (5 m, any attitude) to simulate towards the set point.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def margins(
     if isinstance(law, LinearQuadratic):
         if reference is not None or starts:
             raise ControlError(
-                f"{law!r} has its reference inside: margins() takes no other. law.region(sizes) samples random deviations; control.lqr(model, "
+                f"{law!r} has its own reference: margins(law) takes no other. law.region(sizes) samples random deviations; control.lqr(model, "
                 "reference) makes a regulator for another motion."
             )
         reference = law.reference
@@ -115,12 +115,8 @@ def margins(
         reference, many = Reference.set_point(model, np.asarray(reference, dtype=float)), 1
     else:
         many = 1 if reference.is_constant else 12
-    looked = (
-        np.linspace(0.0, reference.horizon, many + 2)[1:-1]
-        if times is None
-        else np.atleast_1d(np.asarray(times, dtype=float))
-    )
-    found = [_at(law, reference, float(t)) for t in looked]
+    times = np.linspace(0.0, reference.horizon, many + 2)[1:-1] if times is None else np.asarray(times, dtype=float)
+    found = [_at(law, reference, float(t)) for t in np.atleast_1d(times)]
     worst = Margins(
         all(m.stable for m in found),
         (max(m.gain[0] for m in found), min(m.gain[1] for m in found)),
@@ -137,8 +133,7 @@ def margins(
     attraction = region_of_attraction(
         model, tracking, random_states(model, starts, 1), until=20.0, step=5e-3, target=lambda _: goal[:3]
     )
-    values = {name: getattr(worst, name) for name in worst.__dataclass_fields__}
-    return Margins(**{**values, "recovered": attraction.share, "starts": starts})
+    return replace(worst, recovered=attraction.share, starts=starts)
 
 
 def _at(law: FeedbackLaw | LinearQuadratic, reference: Reference, t: float) -> Margins:
@@ -182,7 +177,7 @@ def loop_matrices(law: FeedbackLaw | LinearQuadratic, reference: Reference, t: f
     closed = linearize(model, tracking, q, v, now, z, p).A
     held = Feedback(lambda q: u + 0.0 * q[0], ("q",))
     free = linearize(model, held, q, v, now, parameters=p).A
-    states = len(free)  # with loops and constraints fewer than 2 nv, with a basis more
+    states = len(free)  # fewer than 2 nv with loops and constraints, more with a basis
     open_loop = closed.copy()
     open_loop[:states, :states] = free
     open_loop[:states, states:] = 0.0
@@ -199,7 +194,7 @@ def _phase_and_delay(open_loop: np.ndarray, cut: np.ndarray) -> tuple[float, flo
     for k in np.flatnonzero(crossed):
         near = values[k][np.abs(np.log(np.maximum(np.abs(values[k]), 1e-12))) < 0.02]
         for locus in near:
-            lead = float(np.angle(-locus) % (2 * np.pi))  # how far it may still turn back until it meets -1
+            lead = float(np.angle(-locus) % (2 * np.pi))  # phase lag until it meets -1
             phase = min(phase, lead, 2 * np.pi - lead)
             if lead / FREQUENCIES[k] < delay:
                 delay, frequency = lead / FREQUENCIES[k], float(FREQUENCIES[k])
@@ -207,9 +202,9 @@ def _phase_and_delay(open_loop: np.ndarray, cut: np.ndarray) -> tuple[float, flo
 
 
 def _edge(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Where something that holds at ``low`` ceases to hold, by bisection of the logarithm; ``high`` if it never does."""
+    """The largest value for which a condition holds, by bisection of the logarithm between ``low`` and ``high``."""
     if not holds(low):
-        raise ControlError("a loop that is stable as it is fails under the smallest change: it has no margin.")
+        raise ControlError("the loop is stable but has no margin: the smallest perturbation destabilises it.")
     if holds(high):
         return high
     for _ in range(40):

@@ -1,13 +1,13 @@
-"""A prototype for any system: moments whose law has given poles at a configuration of rest or along a steady motion.
+"""Design of a prototype for any system from the poles of its law at rest or along a steady motion.
 
 The unknowns are totals, centres and moments about the centre of the inertia, damping and stiffness of chosen bodies, in a form that keeps
 every distribution positive: t = t0 e^x, c = c0 + l x, S = L L^T with L = (diag(e^x) + lower triangle) scaled. The poles of the law are
 those of ``A + B F`` (:mod:`.linearised_loop`), restricted to the deviations that the inputs reach. Let p(s) be their characteristic polynomial and p*
-the wanted one. Poles that come in clusters are no smooth functions of the moments, values of p are; so least squares is done on
+the requested one. Clustered poles are not smooth functions of the moments, but values of p are; so least squares is applied to
 
-    log p(s_k) - log p*(s_k)  on the right of the imaginary axis,  then  p(s_k) / p*(s_k) - 1  around the wanted poles,
+    log p(s_k) - log p*(s_k)  on the right of the imaginary axis,  then  p(s_k) / p*(s_k) - 1  around the requested poles,
 
-from several starts, the first of which is the model's own inertia with the mean frequency of the wanted poles.
+from several starts, the first of which is the model's own inertia with the mean frequency of the requested poles.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 MET = 0.01
-"""Relative distance within which a pole counts as the wanted one."""
+"""Relative distance within which a pole counts as achieved."""
 STARTS = 8
 STAY = 1e-3
-"""Weight of the distance from the start, so that moments that do not matter stay what they are."""
+"""Weight of the distance from the start, which determines moments without effect."""
 AROUND = 0.4
 """Radius, relative to a pole, of the circle on which p is compared with p*."""
 LOWER = ([1, 2, 2], [0, 0, 1])
@@ -44,22 +44,22 @@ NUMBERS = 10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Design(Brief):
-    """What :meth:`.Prototype.for_model` was asked for and what it reached.
+    """Requested and achieved poles of :meth:`.Prototype.for_model`.
 
     Attributes
     ----------
-    asked, achieved : (n,) poles of the deviations that the inputs reach, paired. fixed : (m,) poles that no input changes.
+    requested, achieved : (n,) poles of the deviations that the inputs reach, paired. fixed : (m,) poles that do not depend on the inputs.
     q : (nq,) the configuration of rest. v : (nv,) the velocity of the steady motion; None: rest.
 
     Examples
     --------
-    >>> told = Design(np.array([-2.0 + 0j]), np.array([-2.5 + 0j]), np.array([0j]), np.zeros(1))
-    >>> print(told.report())
-    asked   -2.0000   +0.0000i   got   -2.5000   +0.0000i   out of reach
-    fixed    0.0000   +0.0000i   no input changes it
+    >>> made = Design(np.array([-2.0 + 0j]), np.array([-2.5 + 0j]), np.array([0j]), np.zeros(1))
+    >>> print(made.report())
+    requested   -2.0000   +0.0000i   achieved   -2.5000   +0.0000i   missed
+    fixed        0.0000   +0.0000i   independent of the inputs
     """
 
-    asked: np.ndarray
+    requested: np.ndarray
     achieved: np.ndarray
     fixed: np.ndarray
     q: Floats
@@ -67,21 +67,21 @@ class Design(Brief):
 
     @property
     def missed(self) -> np.ndarray:
-        """Whether each of the asked poles was missed by more than 1 % (n,)."""
-        return np.abs(self.achieved - self.asked) > MET * np.abs(self.asked)
+        """Whether each of the requested poles is missed by more than 1 % (n,)."""
+        return np.abs(self.achieved - self.requested) > MET * np.abs(self.requested)
 
     @property
     def is_met(self) -> bool:
-        """Whether all were reached."""
+        """Whether all requested poles are achieved."""
         return not bool(np.any(self.missed))
 
     def report(self) -> str:
-        """Each asked pole with what it became, and the poles that are out of reach."""
+        """Each requested pole with the achieved one, and the fixed poles."""
         rows = [
-            f"asked {_pole(a)}   got {_pole(g)}{'   out of reach' if m else ''}"
-            for a, g, m in zip(self.asked, self.achieved, self.missed, strict=True)
+            f"requested {_pole(a)}   achieved {_pole(g)}{'   missed' if m else ''}"
+            for a, g, m in zip(self.requested, self.achieved, self.missed, strict=True)
         ]
-        rows += [f"fixed {_pole(p)}   no input changes it" for p in self.fixed]
+        rows += [f"fixed     {_pole(p)}   independent of the inputs" for p in self.fixed]
         return "\n".join(rows)
 
 
@@ -97,24 +97,24 @@ def design(
     weights: Weights | None = None,
     bodies: Sequence[str] | None = None,
 ) -> tuple[dict[str, Any], Design]:
-    """Inertia, damping and stiffness by body, and what their law achieves; see :meth:`.Prototype.for_model`."""
+    """Inertia, damping and stiffness by body, and the poles of their law; see :meth:`.Prototype.for_model`."""
     from heavytop.control.laws.prototype import DesiredDamping, DesiredInertia, Prototype
 
     if model.nu == 0:
-        raise ControlError(f"{model.name!r} has no inputs: there is nothing to control it with. Add system.input(...).")
+        raise ControlError(f"{model.name!r} has no inputs to control it with. Add system.input(...).")
     inertias = model.description.inertias
     chosen = tuple(inertias) if bodies is None else tuple(bodies)
     for name in chosen:
         if name not in inertias:
             raise unknown_name("body with inertia", name, inertias)
     if not chosen:
-        raise ControlError("bodies=() leaves no body whose damping and stiffness could be chosen: name at least one.")
+        raise ControlError("bodies=() is empty: name at least one body.")
     loop = LinearisedLoop.at(model, q, v)
     Q = loop.reached
-    asked = _asked(loop, poles, weights)
+    requested = _requested(loop, poles, weights)
     others = {b: m for b, m in inertias.items() if b not in chosen}
     problem = _Problem(
-        loop, chosen, _Base.of(model, chosen, float(np.exp(np.mean(np.log(np.abs(asked)))))), others, asked
+        loop, chosen, _Base.of(model, chosen, float(np.exp(np.mean(np.log(np.abs(requested)))))), others, requested
     )
     x = problem.solved()
     parts = []
@@ -128,7 +128,7 @@ def design(
     F = loop.gain(*loop.matrices(made))
     achieved = np.linalg.eigvals(Q.T @ (loop.A + loop.B @ F) @ Q)
     moves = bool(np.any(loop.v))
-    result = Design(asked, paired(achieved, asked), loop.fixed_poles, loop.q, loop.v if moves else None)
+    result = Design(requested, paired(achieved, requested), loop.fixed_poles, loop.q, loop.v if moves else None)
     if moves:
         later = LinearisedLoop.at(model, ahead(model, loop.q, loop.v), loop.v)
         F_later = later.gain(*later.matrices(made))
@@ -140,14 +140,14 @@ def design(
     return {"inertia": parts[0], "damping": parts[1], "stiffness": parts[2]}, result
 
 
-def _asked(loop: LinearisedLoop, poles: Sequence[complex] | complex | None, weights: Weights | None) -> np.ndarray:
-    """The wanted poles (n,): given ones, or those of the linear-quadratic regulator."""
+def _requested(loop: LinearisedLoop, poles: Sequence[complex] | complex | None, weights: Weights | None) -> np.ndarray:
+    """The requested poles (n,): given ones, or those of the linear-quadratic regulator."""
     Q, name = loop.reached, loop.model.name
     count = Q.shape[1]
     if (poles is None) == (weights is None):
-        raise ControlError("give either poles=... or weights=..., from which the poles follow.")
+        raise ControlError("give either poles=... or weights=...")
     if not count:
-        raise ControlError(f"the inputs of {name!r} move nothing at this configuration, to first order.")
+        raise ControlError(f"the inputs of {name!r} have no effect at this configuration, to first order.")
     if weights is not None:
         from scipy.linalg import solve_continuous_are
 
@@ -162,26 +162,26 @@ def _asked(loop: LinearisedLoop, poles: Sequence[complex] | complex | None, weig
     if wanted.shape != (count,):
         held = f"; {len(loop.A) - count} further ones are fixed" if len(loop.A) > count else ""
         raise ControlError(
-            f"the inputs of {name!r} place {count} poles at this configuration{held}, got {wanted.size}."
+            f"the inputs of {name!r} determine {count} poles at this configuration{held}, got {wanted.size}."
         )
     if not np.all(np.isfinite(wanted)) or not np.all(np.real(wanted) < 0):
         raise ControlError(
-            f"the wanted poles must be finite with negative real parts, got {wanted[np.argmax(np.real(wanted))]}."
+            f"the requested poles must be finite with negative real parts, got {wanted[np.argmax(np.real(wanted))]}."
         )
     if np.max(np.abs(np.imag(np.poly(wanted)))) > 1e-9 * np.max(np.abs(np.poly(wanted))):
         raise ControlError(f"complex poles must come in conjugate pairs, got {wanted.tolist()}.")
     return ordered(wanted)
 
 
-def paired(values: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """The values in the order of the asked ones they are nearest to; clusters are taken at their mean."""
+def paired(values: np.ndarray, requested: np.ndarray) -> np.ndarray:
+    """The values paired with the nearest requested ones; clusters are replaced by their mean."""
     from scipy.optimize import linear_sum_assignment
 
-    rows, columns = linear_sum_assignment(np.abs(asked[:, None] - values[None, :]))
+    rows, columns = linear_sum_assignment(np.abs(requested[:, None] - values[None, :]))
     result = np.empty_like(values)
     result[rows] = values[columns]
-    for pole in np.unique(np.round(asked, 9)):
-        same = np.abs(asked - pole) < 1e-6 * np.abs(pole)
+    for pole in np.unique(np.round(requested, 9)):
+        same = np.abs(requested - pole) < 1e-6 * np.abs(pole)
         count = np.sum(same)
         spread = np.max(np.abs(result[same] - np.mean(result[same])))
         # eigenvalues of a cluster of m scatter by the m-th root of rounding around their mean
@@ -205,7 +205,7 @@ class _Base:
         masses = np.array([float(numeric(model, m.mass)) for m in inertias])
         centers = np.array([numeric(model, m.com) for m in inertias])
         moments = np.array([np.diag(numeric(model, m.moment_at_com)) for m in inertias])
-        # bodies that are points or rods get a moment of their own all the same
+        # points and rods get a moment, too
         typical = np.max(moments) + np.max(masses) * np.max(np.sum(centers**2, axis=1), initial=0.0)
         moments = np.maximum(moments, 0.05 * np.max(moments, axis=1, keepdims=True) + 1e-3 * typical)
         masses = np.maximum(masses, 1e-3 * np.max(masses))
@@ -218,22 +218,27 @@ class _Problem:
     """Least squares on the values of the characteristic polynomial."""
 
     def __init__(
-        self, loop: LinearisedLoop, bodies: Sequence[str], base: _Base, others: Mapping[str, Moments], asked: np.ndarray
+        self,
+        loop: LinearisedLoop,
+        bodies: Sequence[str],
+        base: _Base,
+        others: Mapping[str, Moments],
+        requested: np.ndarray,
     ) -> None:
-        self.loop, self.base, self.asked = loop, base, asked
+        self.loop, self.base, self.requested = loop, base, requested
         self.count = len(bodies)
         pairs = [(WORLD, b) for b in bodies]
         self.jacobians = np.array([loop.jacobian(pair) for pair in pairs])  # (n, 6, nv)
-        # (3, n, nx, 4, 4): what particles of the inertia, the damping and the stiffness see of x
+        # (3, n, nx, 4, 4): deviations of the particles of inertia, damping and stiffness per x
         self.seen = np.swapaxes(np.array([loop.deviations(pair) for pair in pairs]), 0, 1)
         self.fixed = loop.mass_matrix(others)
         self.fixed_bias = loop.bias({(WORLD, b): m for b, m in others.items()}, "acceleration")
-        mean = float(np.exp(np.mean(np.log(np.abs(asked)))))
+        mean = float(np.exp(np.mean(np.log(np.abs(requested)))))
         angles = np.linspace(0.0, 0.5 * np.pi, 5)
         radii = mean * np.array([0.3, 0.7, 1.5, 3.0])
         self.far = np.outer(radii, np.exp(1j * angles)).ravel()
         # around a pole of higher multiplicity more points, so that they determine p
-        upper, counts = np.unique(np.round(asked[np.imag(asked) >= 0], 6), return_counts=True)
+        upper, counts = np.unique(np.round(requested[np.imag(requested) >= 0], 6), return_counts=True)
         self.near = np.concatenate([p + AROUND * abs(p) * _turns(2 + n) for p, n in zip(upper, counts, strict=True)])
 
     def distributions(self, x: Floats) -> list[list[tuple[float, Floats, Floats]]]:
@@ -274,7 +279,6 @@ class _Problem:
         return M_bar, bias
 
     def gain(self, x: Floats) -> tuple[Floats, Floats]:
-        """F and M_bar."""
         M_bar, bias = self._sums(x)
         return self.loop.gain(M_bar, bias), M_bar
 
@@ -286,10 +290,9 @@ class _Problem:
     def values(self, x: Floats, points: np.ndarray) -> np.ndarray:
         """p(s) / p*(s) at points (m,)."""
         poles = np.linalg.eigvals(self.closed(x))
-        return np.prod((points[:, None] - poles) / (points[:, None] - self.asked), axis=1)
+        return np.prod((points[:, None] - poles) / (points[:, None] - self.requested), axis=1)
 
     def residual(self, x: Floats, start: Floats, far: bool, stay: float) -> Floats:
-        """What is to vanish."""
         if far:
             ratio = self.values(x, self.far)
             wrong = np.log(np.where(np.abs(ratio) > 1e-12, ratio, 1e-12))
@@ -318,7 +321,7 @@ class _Problem:
         return np.concatenate([np.real(slope), np.imag(slope), stay * np.eye(len(x))])
 
     def solved(self) -> Floats:
-        """The best of several starts; the first that meets all poles ends the search."""
+        """The best of several starts; the search ends when all poles are achieved."""
         from scipy.optimize import least_squares
 
         rng, best, least = np.random.default_rng(0), None, np.inf
@@ -327,11 +330,11 @@ class _Problem:
             x = (0.6 if k else 0.0) * rng.standard_normal(3 * self.count * NUMBERS)
             for far, stay in ((True, 10 * STAY), (False, STAY), (False, 1e-3 * STAY)):
                 x = least_squares(self.residual, x, jac=self.jacobian, args=(x, far, stay), **options).x  # pyright: ignore
-            found = paired(np.linalg.eigvals(self.closed(x)), self.asked)
-            miss = float(np.max(np.abs(found - self.asked) / np.abs(self.asked)))
-            miss += 1e3 if np.max(np.real(found)) >= 0 else 0.0
-            if miss < least:
-                best, least = x, miss
+            found = paired(np.linalg.eigvals(self.closed(x)), self.requested)
+            error = float(np.max(np.abs(found - self.requested) / np.abs(self.requested)))
+            error += 1e3 if np.max(np.real(found)) >= 0 else 0.0
+            if error < least:
+                best, least = x, error
             if least < 0.1 * MET:
                 break
         if best is None:
@@ -340,7 +343,7 @@ class _Problem:
 
 
 def _turns(count: int) -> np.ndarray:
-    """Unit numbers (count,) all around, none the conjugate of another."""
+    """Points (count,) on the unit circle, none the conjugate of another."""
     return np.exp(2j * np.pi * (np.arange(count) + 0.36) / count)
 
 
