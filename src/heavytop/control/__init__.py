@@ -77,11 +77,11 @@ from heavytop.control.references.curves import looping as looping
 from heavytop.control.references.curves import minimum_snap as minimum_snap
 from heavytop.control.references.curves import rest_to_rest as rest_to_rest
 from heavytop.control.references.curves import smoothstep as smoothstep
+from heavytop.control.references.feasibility import Exceeded as Exceeded
+from heavytop.control.references.feasibility import Feasibility as Feasibility
 from heavytop.control.references.flatness import flat_reference as flat_reference
 from heavytop.control.references.flatness import oscillation_reference as oscillation_reference
 from heavytop.control.references.governor import Governed as Governed
-from heavytop.control.references.reference import Exceeded as Exceeded
-from heavytop.control.references.reference import Feasibility as Feasibility
 from heavytop.control.references.reference import Reference as Reference
 from heavytop.control.references.thrust_reference import flip as flip
 from heavytop.control.references.thrust_reference import thrust_reference as thrust_reference

@@ -1,4 +1,4 @@
-"""A controller with everything around it as C for a flight controller: one function per sample, its memory passed in and out."""
+"""Export of a controller with its wrappers as C for a flight controller: one function per sample, with its memory as argument."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ def export_controller(
     footprint: bool = False,
     name: str = "controller",
 ) -> list[Path]:
-    """Write a law with its wrappers as C99, with a test of its own; simulated sensors stay behind.
+    """Export a law with its wrappers as C99, with a test; simulated sensors are not exported.
 
-    The function takes q, v, q_R, v_R, a_R, p and the memory z, and gives u, the memory z_next of the next sample and the channels. The measured
-    signals follow the velocities in v: accelerometer, rotor speeds. The memory starts with ``initial_state()``, which the test has as its first
-    vector.
+    The function takes q, v, q_R, v_R, a_R, p and the memory z, and returns u, the memory z_next of the next sample and the channels. The measured
+    signals follow the velocities in v: accelerometer, rotor speeds. The memory starts with ``initial_state()``, the first vector of the test.
 
     Parameters
     ----------
-    controller : a law, or anything around one, that has no reference yet. folder : made if it does not exist. period : s between samples.
+    controller : a law, or a wrapper of one, without a reference. folder : created if missing. period : s between samples.
     precision : "double" or "float". footprint : measure code and stack size, see :func:`.compile.export_c`. name : of function and files.
 
     Examples
@@ -56,14 +55,12 @@ def export_controller(
 
     if controller.host is not None:
         raise ControlError(
-            f"{controller.host!r} is no straight-line code, so it is not exported with its wrappers: controller.export_c(folder) writes it alone."
+            f"{controller.host!r} contains loops and cannot be exported together with its wrappers: controller.export_c(folder) exports it alone."
         )
     if isinstance(controller, LinearQuadratic):
-        raise ControlError(f"{controller!r} has its reference inside: controller.export_c(folder) writes it.")
+        raise ControlError(f"{controller!r} has its own reference: controller.export_c(folder) exports it.")
     if not controller.needs_reference:
-        raise ControlError(
-            "a flight controller gets its reference from outside: export the controller before it has one."
-        )
+        raise ControlError("the exported function takes the reference as argument: export the controller without one.")
     model = controller.law.model
     plant, inside = PartialPlant.of(model), controller
     if isinstance(controller, Sensed):

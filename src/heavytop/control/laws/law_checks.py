@@ -14,6 +14,7 @@ from heavytop.errors import ControlError, ModelError
 if TYPE_CHECKING:
     from heavytop.control.laws.law import Law
     from heavytop.ocp.bounds import Limits
+    from heavytop.system.model import Model
 
 SINGULAR = 1e-12
 """Ratio of the smallest to the largest eigenvalue below which a matrix counts as singular."""
@@ -130,3 +131,14 @@ def check_tree(model: Any, what: str) -> None:
         raise ControlError(
             f"{what} supports tree systems; {model.name!r} has the constraints {', '.join(map(repr, closed))}. Use energy_law, which satisfies them."
         )
+
+
+def check_plant(model: Model, plant: Any, what: str) -> None:
+    """Raise a ControlError unless a plant has the sizes of the model a controller was made for."""
+    for size in ("nq", "nv", "nu"):
+        made, got = getattr(model, size), getattr(plant, size)
+        if got != made:
+            raise ControlError(
+                f"{what} was made for {model.name!r} with {size} = {made}, but the plant {plant.name!r} has {got}. "
+                "OnPart(controller, model) controls a part of a plant."
+            )

@@ -1,13 +1,13 @@
-"""Rest: inputs and configuration in balance, with loops, springs and whatever else acts; the space of such states; what cannot be held and why.
+"""Equilibria: inputs and configurations in balance with all acting forces; the space of equilibria; causes of imbalance.
 
-The unknowns are a displacement delta along the velocities of joints, the inputs u and the multipliers lam; the equations are those of
+The unknowns are a displacement delta along the joint velocities, the inputs u and the multipliers lam; the equations are those of
 motion and of the loops at v = a = 0:
 
     f(q) - B(q) u - Phi(q)^T lam = 0,     phi(q) = 0.
 
 Each step of Levenberg's method solves their exact linearisation in the sense of least squares, within the limits of the inputs, and with a
-preference: to leave the configuration where it is, or to need little input. Directions in which the linearised equations do not change span
-the tangent space of the equilibria. Where something is left in the end, it is a generalised force that nothing can balance.
+preference: for a small displacement, or for small inputs. The null space of the linearised equations is
+the tangent space of the equilibria. A remaining residual is a generalised force that cannot be balanced.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 
 STEPS = 100
 ROUNDING = 1e-15
-"""Displacement, in rad or beside the lengths of the model, that its rounding explains: no number is nearer to a half turn than pi."""
+"""Displacement, in rad or relative to the lengths of the model, that rounding explains: no float is closer to a half turn than pi."""
 HELD = 1e-8
-"""Share of the forces, or of the size of the loops, that may be left."""
+"""Residual, as a share of the forces or of the size of the loops, that counts as balanced."""
 RANK = 1e-7
 """Singular values below this share of the largest count as zero."""
 RELUCTANT = 1e-3
-"""Size of a step in what shall stay, relative to one in what may change."""
+"""Size of a step in quantities that should stay, relative to one in the others."""
 
 
 @dataclass(frozen=True, eq=False)
 class Equilibrium:
-    """A state of rest, or the nearest to one.
+    """An equilibrium, or the nearest state to one.
 
     Attributes
     ----------
     q : (nq,), u : (nu,), multipliers : (m,) reactions of loops and constraints.
-    left : (nv,) generalised force that nothing balances; zero where ``is_held``.
+    left : (nv,) unbalanced generalised force; zero if ``is_held``.
     is_held : whether the model rests there.
-    space : (k, nw + nu) orthonormal tangent directions of the equilibria nearby: displacements along velocities of joints, changes of inputs.
-    at_limit : names of the inputs that sit at a limit. names : (nw + nu,) of the columns of ``space``. v_names : (nv,) of ``left``.
-    reasons : what cannot be held, and why, in words.
+    space : (k, nw + nu) orthonormal tangent directions of the equilibria nearby: displacements along joint velocities, changes of inputs.
+    at_limit : names of the inputs at a limit. names : (nw + nu,) of the columns of ``space``. v_names : (nv,) of ``left``.
+    reasons : unbalanced forces and their causes, as text.
 
     Examples
     --------
@@ -74,18 +74,16 @@ class Equilibrium:
         return f"Equilibrium({'held' if self.is_held else 'not held'}: q={brief(self.q)}, u={brief(self.u)}{nearby})"
 
     def report(self) -> str:
-        """Inputs, the directions in which one can move on at rest, and what cannot be held."""
+        """Inputs, tangent directions of the equilibria, and unbalanced forces."""
         u_names = self.names[len(self.names) - len(self.u) :]
         rows = [f"{name} = {value:.6g}" for name, value in zip(u_names, self.u, strict=True)]
         rows += [f"{name} is at its limit" for name in self.at_limit]
-        count = len(self.space)
-        rows.append("held" if self.is_held else "not held")
-        rows += self.reasons
+        rows += ["held" if self.is_held else "not held", *self.reasons]
         if self.is_held:
             rows.append(
-                f"{count} direction{'' if count == 1 else 's'} of equilibria" + (":" if count else ": isolated")
+                f"{counted(len(self.space), 'direction')} of equilibria{':' if len(self.space) else ': isolated'}"
             )
-            rows += [f"  {_words(direction, self.names)}" for direction in self.space]
+            rows += [f"  {_combination(direction, self.names)}" for direction in self.space]
         return "\n".join(rows)
 
 
@@ -99,15 +97,15 @@ def equilibrium(
     prefer: str = "configuration",
     parameters: Mapping[str, Any] | None = None,
 ) -> Equilibrium:
-    """Inputs and configuration at rest near a guess.
+    """Find inputs and a configuration at rest near a guess.
 
     Parameters
     ----------
-    model : with loops, constraints, springs, wind as it has them.
+    model : a derived model.
     q, u : guess (nq,), (nu,); None: the neutral configuration, no input.
-    fixed : joints that stay where the guess has them.
+    fixed : joints that keep their position in the guess.
     limits : of the inputs, pair or :class:`.Limits`.
-    prefer : "configuration" moves q only as far as it must; "inputs" moves it to where little input is needed.
+    prefer : "configuration" moves q as little as possible; "inputs" moves it to reduce the inputs.
 
     Examples
     --------
@@ -126,10 +124,10 @@ def equilibrium(
 class _Search:
     def __init__(self, model: Model, fixed: Sequence[str], limits: Any, prefer: str, parameters: Any) -> None:
         if model.expressions.is_driven:
-            raise ControlError(f"constraints or the time drive {model.name!r}: it is never at rest.")
+            raise ControlError(f"{model.name!r} is driven by constraints or time: it is never at rest.")
         if model.description.has_reaction_friction:
             raise ControlError(
-                f"{model.name!r} sticks by friction that depends on reactions: every configuration nearby is at rest."
+                f"{model.name!r} has friction that depends on reactions: every configuration nearby is at rest."
             )
         self.model, self.p = model, model.parameter_vector(parameters)
         given = Limits.of(limits)
@@ -152,7 +150,7 @@ class _Search:
         return self.model.traced(name)(*arguments, self.p)
 
     def measure(self, q: Floats, u: Floats) -> None:
-        """Make pure numbers of all that is compared: by the lengths of the model, and by the forces at the guess.
+        """Scales of unknowns and equations: lengths of the model and forces at the guess.
 
         Forces times the sizes of their velocities are moments, whose largest is the scale of inputs and reactions.
         """
@@ -178,7 +176,7 @@ class _Search:
         )
 
     def equations(self, q: Floats, u: Floats, lam: Floats) -> tuple[Floats, Floats, Floats]:
-        """What is left (nv + k,), its derivative by the unknowns, and the sizes of its terms."""
+        """The residual (nv + k,), its derivative by the unknowns, and the sizes of its terms."""
         m, rest = self.model, np.zeros(self.model.nv)
         force = self._call("inverse_dynamics", q, rest, rest)[0]
         B = self._call("input_matrix", q)[0] if m.nu else np.zeros((m.nv, 0))
@@ -234,20 +232,20 @@ class _Search:
         return self._result(place, push, lam, left, J, size)
 
     def _lengthen(self, step: Floats) -> None:
-        """What slides far is measured by how far it slides: a small body on a long rail has more to go than its own length."""
+        """Scale translations by the largest displacement so far: a small body on a long rail moves farther than its own length."""
         n = len(self.movable)
         self.lengths = np.where(self.turns, self.lengths, np.maximum(self.lengths, np.abs(step[:n])))
         self.reach = np.concatenate([self.places * self.lengths, self.reach[n:]])
 
     def _in_place(self, q: Floats, u: Floats, lam: Floats) -> tuple[Floats, Floats]:
-        """Inputs and reactions that hold q where it is, where there are such; otherwise those given.
+        """Inputs and reactions that hold q, if they exist; otherwise the given ones.
 
-        A step that may move q as well would move it a little even from an exact guess, as that saves some input.
+        A step in q as well would move it even from an exact guess, as that reduces the inputs.
         """
         n, nu = len(self.movable), self.model.nu
         reach = np.concatenate([np.zeros(n), self.reach[n:]])
         push, reaction = u, lam
-        for damping in (1e-12, 1e-14):  # linear equations: the second step takes away what the damping left
+        for damping in (1e-12, 1e-14):  # linear equations: the second step removes the error of the damping
             left, J, size = self.equations(q, push, reaction)
             step = self._step(J / size[:, None], left / size, damping, push, reach)
             push, reaction = np.clip(push + step[n : n + nu], *self.bounds), reaction + step[n + nu :]
@@ -275,12 +273,9 @@ class _Search:
         n, nu = len(self.movable), self.model.nu
         delta[self.movable] = step[:n]
         size = np.max(np.abs(step[:n]), initial=0.0, where=self.turns)
-        delta *= min(1.0, 0.5 / size) if size else 1.0  # no leaps through a turn
-        return (
-            self.model.coordinates.retract(q, delta),
-            np.clip(u + step[n : n + nu], *self.bounds),
-            lam + step[n + nu :],
-        )
+        delta *= min(1.0, 0.5 / size) if size else 1.0  # at most half a radian
+        push = np.clip(u + step[n : n + nu], *self.bounds)
+        return self.model.coordinates.retract(q, delta), push, lam + step[n + nu :]
 
     def _result(self, q: Floats, u: Floats, lam: Floats, left: Floats, J: Floats, size: Floats) -> Equilibrium:
         m, nw, n = self.model, self.model.coordinates.nv, len(self.movable)
@@ -302,23 +297,24 @@ class _Search:
         return Equilibrium(q, u, lam, np.where(held, 0.0, left[: m.nv]), held, space, stays, names, m.v_names, reasons)
 
     def _reasons(self, left: Floats, J: Floats, size: Floats, limited: bool) -> tuple[str, ...]:
-        """What is left along each velocity coordinate, and why."""
-        m, told = self.model, []
+        """Unbalanced forces along velocity coordinates, and their causes."""
+        m, reasons = self.model, []
         if np.any(np.abs(left[m.nv :]) > HELD * size[m.nv :]):
-            told.append("the loops do not close near the guess: model.assemble(guess) says more")
+            reasons.append("the loops do not close near the guess: see model.assemble(guess)")
         for k in np.argsort(-np.abs(left[: m.nv])):
-            if abs(left[k]) <= HELD * size[k] or len(told) == 4:
+            if abs(left[k]) <= HELD * size[k] or len(reasons) == 4:
                 break
             helped = np.max(np.abs(J[k] * self.reach), initial=0.0) > RANK * size[k]
             why = "no input, reaction or free displacement acts there"
             if helped:
-                why = "the inputs are at their limits" if limited else "what acts there is needed elsewhere"
-            told.append(f"{left[k]:.4g} {'N' if 'v_' in m.v_names[k] else 'N m'} is left along {m.v_names[k]!r}: {why}")
-        return tuple(told)
+                why = "the inputs are at their limits" if limited else "the forces that act there are needed elsewhere"
+            unit = "N" if "v_" in m.v_names[k] else "N m"
+            reasons.append(f"{left[k]:.4g} {unit} is unbalanced along {m.v_names[k]!r}: {why}")
+        return tuple(reasons)
 
 
 def _orthonormal(rows: Floats, sizes: Floats) -> Floats:
-    """An orthonormal basis of the span of rows of pure numbers, whose columns are multiplied by ``sizes`` then."""
+    """An orthonormal basis of the span of rows whose columns are scaled by ``sizes``."""
     if not len(rows):
         return rows
     _, s, Vt = np.linalg.svd(rows, full_matrices=False)
@@ -327,7 +323,7 @@ def _orthonormal(rows: Floats, sizes: Floats) -> Floats:
     return basis * np.sign(basis[np.arange(len(basis)), np.argmax(np.abs(basis), axis=1)])[:, None]
 
 
-def _words(direction: Floats, names: Sequence[str]) -> str:
+def _combination(direction: Floats, names: Sequence[str]) -> str:
     large = np.max(np.abs(direction))
     parts = [f"{x / large:+.3g} {name}" for x, name in zip(direction, names, strict=True) if abs(x) > 1e-3 * large]
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""The linear-quadratic regulator along a motion, on the manifold: the cheap stabiliser of a plan.
+"""Linear-quadratic regulator along a motion, on the manifold.
 
 Deviations are places in the chart around the reference and differences of velocities, ``x = (place(q_R, q), v - v_R)``, so that there are
 no redundant states and no singularity within half a turn. The motion is cut into steps whose derivatives are exact
@@ -17,7 +17,8 @@ import numpy as np
 from heavytop._arrays import Array, Numbers, concatenate, numbers, split, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import BaseController
-from heavytop.control.linear.riccati import periodic, riccati, settle
+from heavytop.control.laws.law_checks import check_plant
+from heavytop.control.linear.riccati import periodic, riccati, stationary
 from heavytop.control.linear.weights import Weights
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError, wrong_shape
@@ -35,18 +36,18 @@ if TYPE_CHECKING:
     from heavytop.control.linear.margins import Margins
 
 BALANCED = 1e-6
-"""Accelerations of a set point count as rounding up to this, m/s^2 or rad/s^2, or times those without inputs; so do displacements in m or rad."""
+"""Largest acceleration of a set point in balance, m/s^2 or rad/s^2, or relative to that without inputs; also displacement in m or rad."""
 
 REPEATS = 1e-6
-"""By how much velocities, accelerations and inputs may differ after a period, relative to their size."""
+"""Largest difference of velocities, accelerations and inputs after a period, relative to their size."""
 
 
 class MinimalSteps:
-    """Deviations x = (e, v) of a model along states, in as many coordinates z as loops and constraints leave: x = T z, z = x[own].
+    """Deviations x = (e, v) of a model along states, in minimal coordinates z with loops and constraints: x = T z, z = x[own].
 
     Attributes
     ----------
-    T : (n, nx, nz) at each state; the identity if nothing is constrained. own : (nz,) entries of x that are z.
+    T : (n, nx, nz) at each state; the identity without constraints. own : (nz,) entries of x that are z.
     """
 
     def __init__(self, model: Model, q: np.ndarray, v: np.ndarray, parameters: Any = None) -> None:
@@ -73,8 +74,8 @@ class LinearQuadratic(BaseController):
 
     Attributes
     ----------
-    times : (n,) s where gains were computed; in between they are linear, afterwards the last ones hold, or they repeat (``period``).
-    gains : (n, nu, nx). cost_to_go : (n, nx, nx) P of the cost x^T P x that remains.
+    times : (n,) s of the gains, interpolated linearly; after them the last gain holds, or they repeat (``period``).
+    gains : (n, nu, nx). cost_to_go : (n, nx, nx) P of the remaining cost x^T P x.
 
     Examples
     --------
@@ -109,7 +110,7 @@ class LinearQuadratic(BaseController):
 
     @property
     def signal_size(self) -> int:
-        """q_R, v_R, u_R and K side by side."""
+        """Size of q_R, v_R, u_R and K together."""
         return sum(self._sizes)
 
     def signal(self, times: Numbers) -> np.ndarray:
@@ -132,12 +133,7 @@ class LinearQuadratic(BaseController):
     def composed(self, model: Any) -> Traced:
         """The controller as traced function of q, v and the signal."""
         own = self.model
-        for what in ("nq", "nv", "nu"):
-            if getattr(model, what) != getattr(own, what):
-                raise ControlError(
-                    f"the regulator was made for {own.name!r} with {what} = {getattr(own, what)}, the plant {model.name!r} has "
-                    f"{getattr(model, what)}."
-                )
+        check_plant(own, model, "the regulator")
         q, v, signal = symbol("q", own.nq), symbol("v", own.nv), symbol("signal", self.signal_size)
         return trace_of(
             "lqr", {"q": q, "v": v, "signal": signal}, {"u": self._input(q, v, *split(signal, self._sizes))}
@@ -155,11 +151,8 @@ class LinearQuadratic(BaseController):
     def __call__(self, t: Numbers, q: Array, v: Array) -> np.ndarray:
         """The input (..., nu) at the times t (s) in the states (q, v), within the limits; all broadcast."""
         model = self.model
-        t, q, v = (
-            numbers(t, "t"),
-            model.coordinates.check(q, f"q of {model.name!r}"),
-            numbers(v, f"v of {model.name!r}"),
-        )
+        q = model.coordinates.check(q, f"q of {model.name!r}")
+        t, v = numbers(t, "t"), numbers(v, f"v of {model.name!r}")
         if not v.ndim or v.shape[-1] != model.nv:
             raise wrong_shape(f"v of {model.name!r}", ("...", model.nv), v.shape)
         if not np.all(np.isfinite(t)):
@@ -167,26 +160,20 @@ class LinearQuadratic(BaseController):
         return np.asarray(self._input(q, v, *np.split(self.signal(t), np.cumsum(self._sizes)[:-1], axis=-1)))
 
     def poles(self) -> np.ndarray:
-        """Poles (n,) of the closed loop about the set point, slowest first, the input changed continuously (1/s).
-
-        Raises
-        ------
-        ControlError
-            The reference moves: gains that change with the time have no poles.
-        """
+        """Poles (n,) of the continuous closed loop about the set point, slowest first (1/s); a moving reference has none."""
         from heavytop.control.linear.analysis import linearize
 
         if not self.reference.is_constant:
             raise ControlError(
-                f"{self!r} follows a motion, and gains that change with the time have no poles. law.region(sizes) samples what it brings back, "
-                "law.margins() looks at the loop frozen at instants."
+                f"{self!r} follows a motion, and time-varying gains have no poles. law.region(sizes) estimates the region of attraction, "
+                "law.margins() the margins of the loop frozen at sampled times."
             )
         t = self.reference.start_time
         q, v, _ = self.reference(0.0)
         return linearize(self.model, self, q, v, t, parameters=self.reference.clock(0.0, self.model)).poles
 
     def margins(self) -> Margins:
-        """Gain, phase and delay margin, largest actuator lag and least sample rate, the worst along its motion; see :func:`.margins`."""
+        """Stability margins, the worst along its motion; see :func:`.margins`."""
         from heavytop.control.linear.margins import margins
 
         return margins(self)
@@ -194,16 +181,16 @@ class LinearQuadratic(BaseController):
     def export_c(
         self, folder: str | Path, *, precision: Precision = "double", footprint: bool = False, name: str = "lqr"
     ) -> list[Path]:
-        """Write the regulator as C99 without allocation, with a test and a README: ``NAME_input``.
+        """Export the regulator as C99 without allocation, with a test and a README: ``NAME_input``.
 
-        At a set point the function takes q and v, and gives u. Along a motion it also takes q_R, v_R, u_R and the gains K (nu x nx, row by
-        row) of the time: :meth:`signal` gives them side by side in this order, for a table or to be sent.
+        At a set point the function takes q and v, and returns u. Along a motion it also takes q_R, v_R, u_R and the gains K (nu x nx, row by
+        row) of the time: :meth:`signal` returns them in this order, for a table or for transmission.
         """
         from heavytop.compile import export_c
 
         model, rng, count = self.model, np.random.default_rng(0), 16
         begin = self.reference.start_time + self.times[0]
-        # a set point may still have inputs that change
+        # the inputs of a set point may vary
         times = begin + rng.uniform(0.0, 10.0 if len(self.times) == 1 else self.times[-1] - self.times[0], count)
         rows = self.signal(times)
         fixed = bool(np.all(rows == rows[0]))
@@ -227,24 +214,24 @@ class LinearQuadratic(BaseController):
     def region(
         self, sizes: Any, samples: int = 100, seed: int = 0, step: float | None = None, until: float | None = None
     ) -> np.ndarray:
-        """The region of attraction, sampled: which part of random deviations of each size (in the norm of P) is brought back.
+        """Estimate the region of attraction: recovered share of random deviations of each size (in the norm of P).
 
-        A run counts if its deviation at the end has at most a tenth of its size at the start in that norm.
+        A run is recovered if its final deviation is at most a tenth of the initial one in that norm.
 
         Parameters
         ----------
         sizes : (m,) values of sqrt(x^T P x) at the start. samples : runs for each. seed : of the deviations.
-        step : of the simulation, s; default: a fifth of the distance of the gains. until : its length, s; default: the duration of the motion, else
+        step : of the simulation, s; default: a fifth of the step of the gains. until : its length, s; default: the duration of the motion, else
             5 s, as whole periods.
 
         Returns
         -------
-        (m,) parts between 0 and 1.
+        (m,) shares between 0 and 1.
         """
         sizes = np.atleast_1d(numbers(sizes, "sizes of deviations"))
         if sizes.ndim != 1 or not np.all((sizes > 0) & (sizes < np.inf)):
             raise ControlError(f"sizes of deviations must be positive numbers (m,), got {sizes.tolist()}.")
-        if not isinstance(samples, int | np.integer) or samples < 1:
+        if samples < 1:
             raise ControlError(f"samples must be 1, 2, ..., got {samples!r}.")
         for name, value in (("step", step), ("until", until)):
             if value is not None and not 0 < value < np.inf:
@@ -255,9 +242,8 @@ class LinearQuadratic(BaseController):
         end = next(float(x) for x in (until, self.reference.duration, whole) if x is not None)
         t0, at = self.reference.start_time, self.reference.clock(0.0, model)
         q, v, _ = self.reference(0.0)
-        T = MinimalSteps(model, q[None], v[None], self.reference.clock(np.zeros(1), model)).T[
-            0
-        ]  # deviations that loops and constraints allow
+        # deviations that satisfy loops and constraints
+        T = MinimalSteps(model, q[None], v[None], self.reference.clock(np.zeros(1), model)).T[0]
         P = T.T @ self.cost_to_go[0] @ T
         root = T @ np.linalg.cholesky(np.linalg.inv(P + 1e-12 * np.trace(P) * np.eye(len(P))))
         parts = []
@@ -291,7 +277,7 @@ def lqr(
     final: np.ndarray | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> LinearQuadratic:
-    """The linear-quadratic regulator along a reference: constant at a set point, repeating along a periodic motion, else up to its end.
+    """Linear-quadratic regulator along a reference: constant at a set point, periodic along a periodic motion, else up to its end.
 
     Parameters
     ----------
@@ -299,12 +285,12 @@ def lqr(
     reference : a feasible motion with a duration or a period (``plan.reference``), or a configuration (nq,) that inputs within the limits
         can hold.
     cost : weights of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
-    final : (nx, nx) cost at the end of a motion that has one; None: the one that settles there if the end is at rest.
-    inputs : u_R(times) (n, nu), or constant ones (nu,); default: what the reference needs (``plan.inputs`` of a plan is the same).
-    limits : of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or those of joints (``system.limits``, whose efforts count);
-        the input is cut off there.
-    step : distance of the gains in s; default: 500 over the motion, 0.01 s at a set point.
-    parameters : values of the model's parameters, by name; default: those of the reference (a plan knows its own), else the model's.
+    final : (nx, nx) terminal cost of a motion with an end; None: that of the regulator at rest, if the motion ends at rest.
+    inputs : u_R(times) (n, nu), or constant ones (nu,); default: the inputs the reference requires, for a plan ``plan.inputs``.
+    limits : of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or joint limits (``system.limits``, of which efforts apply);
+        the input saturates there.
+    step : step of the gains in s; default: 500 steps over the motion, 0.01 s at a set point.
+    parameters : values of the model's parameters by name; default: those of the reference, such as a plan, else the model's.
 
     Examples
     --------
@@ -324,13 +310,12 @@ def lqr(
     constant, period = reference.is_constant, reference.period if reference.duration is None else None
     if not constant and period is None and reference.duration is None:
         raise ControlError(
-            f"the reference of {model.name!r} moves and has neither an end nor a period, so there is no motion to regulate: give the "
-            "Reference its duration= or period=."
+            f"the reference of {model.name!r} moves and has neither an end nor a period: give the Reference its duration= or period=."
         )
     if final is not None and (constant or period is not None):
         raise ControlError(
-            f"final is the cost at the end of a motion, and the reference of {model.name!r} has none: it is "
-            f"{'a set point' if constant else 'periodic'}. Leave final= out, or give the Reference its duration=."
+            f"final is the terminal cost of a motion with an end, but the reference of {model.name!r} is "
+            f"{'a set point' if constant else 'periodic'}. Omit final=, or give the Reference its duration=."
         )
     begin = 0.0 if period is None else reference.begin
     end = reference.horizon
@@ -349,7 +334,7 @@ def lqr(
         q, v, _ = reference(times)
         at = reference.clock(0.0, model)
         _check_balance(model, q[0], v[0], given(times)[0], bounds, at)
-        P, K = _settled(MinimalSteps(model, q, v, at), A[0], B[0], Q, R)
+        P, K = _stationary(MinimalSteps(model, q, v, at), A[0], B[0], Q, R)
         return LinearQuadratic(model, reference, times, K[None], P[None], given, bounds)
     q, v, a = reference(times)
     minimal = MinimalSteps(model, q, v, reference.clock(times, model))
@@ -361,7 +346,7 @@ def lqr(
         final = _final(model, reference, end, end / count, Q, R) if final is None else final
         final = np.asarray(final, dtype=float)
         if final.shape != (T.shape[1],) * 2 or not np.all(np.isfinite(final)):
-            raise wrong_shape("the cost at the end", (T.shape[1],) * 2, final.shape, "Finite numbers.")
+            raise wrong_shape("the terminal cost", (T.shape[1],) * 2, final.shape, "Finite numbers.")
         P = T[-1].T @ final @ T[-1]
     gains, costs = [], [minimal.whole(P)]
     for k in reversed(range(count)):
@@ -377,48 +362,48 @@ def lqr(
 
 
 def _check_repeats(model: Model, ends: np.ndarray, period: float) -> None:
-    """Velocities, accelerations and inputs (2, n) at both ends of a period must be the same."""
+    """Check that velocities, accelerations and inputs (2, n) at both ends of a period are equal."""
     off = np.abs(ends[1] - ends[0]) / (1.0 + np.abs(ends[0]))
     if not np.max(off) <= REPEATS:
         worst = int(np.argmax(off))
         name = (*model.v_names, *(f"{name}'" for name in model.v_names), *model.u_names)[worst]
         raise ControlError(
             f"the reference of {model.name!r} does not repeat after its period of {period:g} s: {name!r} is {ends[0, worst]:.6g} at its start "
-            f"and {ends[1, worst]:.6g} at its end. Give another period=, or a duration=."
+            f"and {ends[1, worst]:.6g} at its end. Correct its period=, or give a duration=."
         )
 
 
 def _check_balance(
     model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray, bounds: Any, parameters: Mapping[str, Any] | None = None
 ) -> None:
-    """A set point must stay where it is with the inputs u (nu,), within the bounds of the inputs."""
+    """Check that the inputs u (nu,) hold a set point and are within their bounds."""
     left, falling = (model.acceleration(q, v, inputs, parameters) for inputs in (u, None))
     worst = int(np.argmax(np.abs(left)))
-    missed = abs(left[worst]) / max(1.0, float(np.max(np.abs(falling))))
-    # pi typed with seven digits is in balance: what a displacement within BALANCED explains
-    if not missed <= BALANCED and not missed <= BALANCED * np.max(
-        np.abs(model.linearize(q, v, u, parameters=parameters)[0])
-    ):
-        raise ControlError(
-            f"the set point of {model.name!r} is not in balance: no input keeps {model.v_names[worst]!r} from accelerating by "
-            f"{left[worst]:.4g}. control.equilibrium(model, q) finds a configuration near it that can be held."
-        )
+    error = abs(left[worst]) / max(1.0, float(np.max(np.abs(falling))))
+    if not error <= BALANCED:
+        # tolerated if a displacement within BALANCED explains it: pi typed with seven digits is in balance
+        A = model.linearize(q, v, u, parameters=parameters)[0]
+        if not error <= BALANCED * np.max(np.abs(A)):
+            raise ControlError(
+                f"the set point of {model.name!r} is not in balance: {model.v_names[worst]!r} accelerates by {left[worst]:.4g} whatever the inputs. "
+                "control.equilibrium(model, q) finds an equilibrium near it."
+            )
     if bounds is not None:
         beyond = np.maximum(bounds[0] - u, u - bounds[1])
         most = int(np.argmax(beyond))
         if beyond[most] > BALANCED * max(1.0, abs(float(u[most]))):
             raise ControlError(
-                f"to hold the set point of {model.name!r} the input {model.u_names[most]!r} must be {u[most]:.4g}, which its limits "
-                f"({bounds[0][most]:g} to {bounds[1][most]:g}) do not allow. Choose another set point or wider limits."
+                f"to hold the set point of {model.name!r} the input {model.u_names[most]!r} must be {u[most]:.4g}, outside its limits "
+                f"{bounds[0][most]:g} to {bounds[1][most]:g}. Choose another set point or wider limits."
             )
 
 
-def _settled(
+def _stationary(
     minimal: MinimalSteps, A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """P (nx, nx) and K (nu, nx) of all deviations that no longer change, at a state that is held."""
+    """Stationary P (nx, nx) and K (nu, nx) of all deviations at rest."""
     T, own = minimal.T[0], minimal.own
-    P, K = settle(A[own] @ T, B[own], T.T @ Q @ T, R)
+    P, K = stationary(A[own] @ T, B[own], T.T @ Q @ T, R)
     whole = np.zeros((B.shape[1], len(T)))
     whole[:, own] = K
     return minimal.whole(P), whole
@@ -427,16 +412,16 @@ def _settled(
 def cost_of_rest(
     rest: Reference, h: float, Q: np.ndarray, R: np.ndarray, inputs: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """P (nx, nx) of the regulator that holds a set point; a ControlError if there is none."""
+    """P (nx, nx) of the regulator at a set point; a ControlError if there is none."""
     (q, v, _), model = rest(np.zeros(1)), rest.model
     A, B = linearized_steps(model, rest, np.zeros(1), h, inputs)
-    return _settled(MinimalSteps(model, q, v, rest.clock(0.0)), A[0], B[0], Q, R)[0]
+    return _stationary(MinimalSteps(model, q, v, rest.clock(0.0)), A[0], B[0], Q, R)[0]
 
 
 def linearized_steps(
     model: Model, reference: Reference, times: np.ndarray, h: float, inputs: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A (n, nx, nx) and B (n, nx, nu) of the steps from each time to h later, in the charts around the reference."""
+    """A (n, nx, nx) and B (n, nx, nu) of steps of length h from each time, in the charts around the reference."""
     rates = ChartRates.of(model)
     layout = NodeLayout(rates.ne, rates.nv, rates.nu)
     q, v, _ = reference(times)
@@ -453,33 +438,29 @@ def linearized_steps(
 
 
 def _of_times(model: Model, inputs: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """Inputs as a function of times (n,); numbers stay the same."""
+    """Inputs as a function of times (n,)."""
     function: Callable[[np.ndarray], np.ndarray] = inputs
     if callable(function):
         return function
     u = numbers(inputs, "inputs of the regulator")
     if u.shape != (model.nu,):
-        names = f"The inputs are {', '.join(model.u_names)}; inputs that change are a function of times (n,) that gives (n, {model.nu})."
+        names = f"The inputs are {', '.join(model.u_names)}; inputs that vary are a function of times (n,) that returns (n, {model.nu})."
         raise wrong_shape("inputs of the regulator", (model.nu,), u.shape, names)
     return lambda times: np.broadcast_to(u, (len(times), model.nu))
 
 
 def _needed(model: Model, reference: Reference) -> Callable[[np.ndarray], np.ndarray]:
-    """The inputs that a reference needs, in the sense of least squares."""
-
-    def inputs(times: np.ndarray) -> np.ndarray:
-        return needed_inputs(model, *reference(times), reference.clock(times, model))
-
-    return inputs
+    """The inputs that a reference requires, in the sense of least squares."""
+    return lambda times: needed_inputs(model, *reference(times), reference.clock(times, model))
 
 
 def _final(model: Model, reference: Reference, end: float, h: float, Q: np.ndarray, R: np.ndarray) -> np.ndarray:
-    """Cost at the end: that of the regulator there if the motion ends at rest in balance, else a hundred times the weights."""
+    """Terminal cost: that of the regulator if the motion ends at an equilibrium, else a hundred times the weights."""
     q, v, _ = reference(end)
     if model.description.time is None and np.max(np.abs(v), initial=0.0) < 1e-6:
         try:
             rest = Reference.set_point(model, q).with_parameters(reference.parameters_of(model))
             return cost_of_rest(rest, h, Q, R, _needed(model, rest))
         except ControlError:
-            pass  # the end cannot be held; the way there can still be regulated
+            pass  # the end cannot be held; the motion can still be regulated
     return 100.0 * Q / h

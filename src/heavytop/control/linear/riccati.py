@@ -1,4 +1,4 @@
-"""Riccati's equation of steps: backwards, at rest, over a period."""
+"""Discrete Riccati equation: one step, stationary, periodic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from heavytop.errors import ControlError
 
 MARGIN = 1e-10
-"""Distance from the unit circle that all modes of a regulated step must have."""
+"""Least distance of the modes of a regulated step from the unit circle."""
 
 
 def riccati(P: np.ndarray, A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -19,14 +19,8 @@ def riccati(P: np.ndarray, A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.nd
     return 0.5 * (new + new.T), K
 
 
-def settle(A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """P and K that no longer change.
-
-    Raises
-    ------
-    ControlError
-        The inputs do not stabilise the motion to first order.
-    """
+def stationary(A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Stationary P and K; a ControlError if the inputs do not stabilise the motion to first order."""
     from scipy.linalg import solve_discrete_are
 
     try:
@@ -34,28 +28,28 @@ def settle(A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[
         K = riccati(P, A, B, Q, R)[1]
     except (np.linalg.LinAlgError, ValueError):
         K = np.full((B.shape[1], len(A)), np.nan)
-    # rounding may move a mode that no input reaches from the unit circle, and a solution is found that is none
+    # rounding may move an uncontrollable mode off the unit circle, which yields an invalid solution
     if not np.all(np.isfinite(K)) or np.max(np.abs(np.linalg.eigvals(A - B @ K))) > 1.0 - MARGIN:
         raise ControlError(
             "no regulator exists here: to first order the inputs do not stabilise the motion. Check that it is in balance, and that "
-            "every state can be reached by the inputs."
+            "every state is controllable."
         )
     return P, K
 
 
 def periodic(A: Sequence[np.ndarray], B: np.ndarray, Q: Sequence[np.ndarray], R: np.ndarray) -> np.ndarray:
-    """P (nz, nz) of the periodic solution of Riccati's equation at the start of a period of steps.
+    """P (nz, nz) of the periodic solution at the start of a period of steps.
 
-    A step maps P to H + A^T P (I + G P)^-1 A with G = B R^-1 B^T, H = Q; so do several steps, with a triple (A, G, H) of their own:
+    A step maps P to H + A^T P (I + G P)^-1 A with G = B R^-1 B^T, H = Q; so do several steps, with another triple (A, G, H):
     the solution is that of one constant step with the triple of the period.
     """
     eye = np.eye(len(Q[0]))
     F, G, H = eye, np.zeros_like(eye), np.zeros_like(eye)
     for k in range(len(A)):
-        own = B[k] @ np.linalg.solve(R, B[k].T)
+        BRB = B[k] @ np.linalg.solve(R, B[k].T)
         inverse = np.linalg.inv(eye + G @ Q[k])
-        F, G, H = A[k] @ inverse @ F, own + A[k] @ inverse @ G @ A[k].T, H + F.T @ Q[k] @ inverse @ F
+        F, G, H = A[k] @ inverse @ F, BRB + A[k] @ inverse @ G @ A[k].T, H + F.T @ Q[k] @ inverse @ F
         G, H = 0.5 * (G + G.T), 0.5 * (H + H.T)
     values, vectors = np.linalg.eigh(G)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return settle(F, root, H, eye)[0]
+    return stationary(F, root, H, eye)[0]

@@ -23,6 +23,7 @@ import numpy as np
 from heavytop._arrays import Array, Numbers, numbers, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import BaseController
+from heavytop.control.laws.law_checks import check_plant
 from heavytop.control.linear.lqr import cost_of_rest
 from heavytop.control.linear.weights import Weights
 from heavytop.control.mpc.condensed_qp import QuadraticProgram, solver
@@ -177,12 +178,7 @@ class Predictive(BaseController):
     def composed(self, model: Any) -> Traced:
         """The placeholder in native code: inputs of the sample and measurements for it (:mod:`heavytop.simulate.python_controller`)."""
         own = self.model
-        for what in ("nq", "nv", "nu"):
-            if getattr(model, what) != getattr(own, what):
-                raise ControlError(
-                    f"predictive control was made for {own.name!r} with {what} = {getattr(own, what)}, but the plant {model.name!r} has "
-                    f"{getattr(model, what)}. OnPart(controller, model) controls a part of a plant."
-                )
+        check_plant(own, model, "predictive control")
         s = {"t": symbol("t"), "q": symbol("q", own.nq), "v": symbol("v", own.nv), "signal": symbol("signal", own.nu)}
         return trace_of("mpc", s, {"u": s["signal"], **dict(zip(SEEN, (s["t"], s["q"], s["v"]), strict=True))})
 

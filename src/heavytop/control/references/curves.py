@@ -1,4 +1,4 @@
-"""Curves in space as functions of time, in NumPy notation: they run on numbers and can be traced and differentiated exactly."""
+"""Curves in space as functions of time in NumPy notation, for numbers and for exact symbolic differentiation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Curve = Callable[[Array], Array]
 
 
 def smoothstep(s: Array) -> Array:
-    """The step from 0 to 1 of degree nine with four vanishing derivatives at both ends; constant outside of 0..1.
+    """Step from 0 to 1 of degree nine with four vanishing derivatives at both ends; constant outside of 0..1.
 
     >>> float(smoothstep(0.5))
     0.5
@@ -28,7 +28,7 @@ def smoothstep(s: Array) -> Array:
 
 
 def rest_to_rest(start: Any, goal: Any, duration: float, begin: float = 0.0) -> Curve:
-    """The straight line from ``start`` to ``goal`` (n,), at rest (up to jerk and its rate) before and after.
+    """Straight line from ``start`` to ``goal`` (n,), at rest (up to jerk and its rate) before and after.
 
     >>> line = rest_to_rest((0, 0, 0), (1, 0, 2), duration=2.0)
     >>> line(1.0), line(5.0)
@@ -43,7 +43,7 @@ def rest_to_rest(start: Any, goal: Any, duration: float, begin: float = 0.0) -> 
 
 
 def looping(radius: float = 1.5, duration: float = 3.6) -> Curve:
-    """A loop in the x-z plane, from rest to rest, standing on the origin.
+    """A loop in the x-z plane, from rest to rest, with its lowest point at the origin.
 
     >>> looping()(0.0).round(12), looping()(1.8).round(3)
     (array([0., 0., 0.]), array([0., 0., 3.]))
@@ -106,7 +106,7 @@ class PiecewisePolynomial:
         return float(self.breaks[-1])
 
     def derivative(self, order: int) -> PiecewisePolynomial:
-        """The derivative of an order, within the breaks; at their ends its own end values are held."""
+        """The derivative of an order; outside of the breaks its end values are held."""
         powers = np.arange(self.coefficients.shape[1])
         factors = np.prod([powers - k for k in range(order)], axis=0) if order else np.ones(len(powers))
         left = (factors[None, :, None] * self.coefficients)[:, order:]
@@ -135,10 +135,10 @@ def _horner(x: Array, coefficients: Sequence[Array]) -> Array:
 
 
 def minimum_snap(points: Numbers, times: Numbers) -> PiecewisePolynomial:
-    """The curve through ``points`` (m + 1, n) at ``times`` (m + 1,) with the least integral of the squared snap.
+    """Curve through ``points`` (m + 1, n) at ``times`` (m + 1,) with the least integral of the squared snap.
 
-    It starts and ends at rest (velocity, acceleration and jerk vanish); inside it is smooth up to the sixth derivative, which is what
-    minimises the snap: between the points the polynomials have degree seven.
+    It starts and ends at rest (velocity, acceleration and jerk vanish); the minimum consists of polynomials of degree seven and is smooth up to the
+    sixth derivative.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A reference whose attitude answers the known drag along it."""
+"""Reference whose attitude compensates known drag."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from heavytop.geometry import so3
 
 ITERATIONS = 12
 STENCIL = 4e-3
-"""Distance (s) of the five times from which the rates of the attitude are made."""
+"""Spacing (s) of the five-point stencil for the rates of the attitude."""
 
 
 def reference_speeds(hull: Hull, actuators: Propellers | None, specific: Array) -> Array:
-    """Speeds (nu,) of the rotors that make a specific force (3,) together, each its share of hovering."""
+    """Speeds (nu,) of the rotors that produce a specific force (3,), in proportions as in hover."""
     share = np.linalg.pinv(hull.wrenches) @ np.array([0.0, 0.0, hull.mass, 0.0, 0.0, 0.0])
     size = np.sqrt(np.vecdot(specific, specific) + 1e-18)
     return (actuators or Propellers(follows="speed")).level(scale(size, share, 1))
 
 
 class DragReference:
-    """Makes references whose thrust, together with the drag, accelerates the vehicle along the curve.
+    """References whose thrust and drag together accelerate the vehicle along the curve.
 
-    At every instant m (r'' - g) = f b + drag(R, r', n(f)) is solved for the axis b by repetition; the vehicle turns as little as possible
-    from the attitude of the given reference. Angular velocity and its rate come from five neighbouring times (order four).
-    The accelerations it tells are those the thrust alone shall make, r'' - d.
+    At every time m (r'' - g) = f b + drag(R, r', n(f)) is solved for the axis b by fixed-point iteration; the vehicle turns as little as possible
+    from the attitude of the given reference. Angular velocity and its rate follow from five neighbouring times (order four).
+    Its accelerations are those of the thrust alone, r'' - d.
     """
 
     def __init__(self, reference: Reference, hull: Hull, drag: AirDrag, actuators: Propellers | None) -> None:
@@ -38,22 +38,12 @@ class DragReference:
 
     @classmethod
     def of(cls, reference: Reference, hull: Hull, drag: AirDrag, actuators: Propellers | None = None) -> Reference:
-        """The reference with drag; one at rest in still air stays as it is."""
+        """The reference with drag; one at rest in still air is unchanged."""
         times = np.linspace(0.0, reference.horizon, 9)
         _, v, a = reference(times)
         if not np.any(v) and not np.any(a) and not np.any(np.asarray(drag.wind)):
             return reference
-        made = cls(reference, hull, drag, actuators)
-        return Reference(
-            reference.model,
-            made.evaluate,
-            duration=reference.duration,
-            period=reference.period,
-            breaks=reference.breaks,
-            start_time=reference.start_time,
-            parameters=reference.parameters,
-            begin=reference.begin,
-        )
+        return reference._changed(evaluate=cls(reference, hull, drag, actuators).evaluate, traced=None)
 
     def evaluate(self, t: np.ndarray) -> Motion3:
         """q_R, v_R and a_R at times (n,)."""

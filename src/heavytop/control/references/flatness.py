@@ -1,7 +1,7 @@
-"""Feasible references of vehicles whose thrust has one fixed direction in the body: differential flatness without angles.
+"""Differential flatness without angles: feasible references of vehicles whose thrust has one fixed direction in the body.
 
-The specific force a = r'' - g decides where the thrust axis points, ``b = a / f``; a side or a heading vector turns the vehicle about it.
-``f = +-|a|``: where the force passes through zero (free fall) the sign changes and the axis goes on smoothly, so
+The specific force a = r'' - g determines the thrust axis ``b = a / f``; a side or a heading vector the rotation about it.
+``f = +-|a|``: where the force passes through zero (free fall) the sign changes and the axis continues smoothly, so
 inverted flight and free fall need no special case.
 """
 
@@ -12,21 +12,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, directional, from_columns, is_symbolic, part, scale, symbol, transpose
+from heavytop._arrays import Array, concatenate, directional, from_columns, is_symbolic, scale, symbol, transpose
 from heavytop.compile import Traced, trace_of
 from heavytop.control.references.curves import Curve, derivatives
-from heavytop.control.references.reference import Reference, coordinates_of_motion
+from heavytop.control.references.reference import Motion3, Reference, check_regular, coordinates_of_motion
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.geometry import se3, so3
 from heavytop.system.model import Model
 
 ZERO_FORCE = 1e-3
-"""Share of gravity below which the specific force is looked at more closely."""
+"""Specific force, as a share of gravity, below which a zero of the force is missed too closely."""
 SERIES_ORDER = 12
 
 
 class Unit(NamedTuple):
-    """A unit vector with two derivatives, and the length of the vector it came from with its first."""
+    """A unit vector with two derivatives, and the length of the original vector."""
 
     b: Array
     b1: Array
@@ -55,7 +55,7 @@ def _crossed(a: Unit, b: Unit) -> Unit:
 def attitude_about(axis: Unit, side: Any = None, heading: Any = None) -> tuple[Array, Array, Array]:
     """Rotation matrix, angular velocity and its rate of a body whose z axis is ``axis``.
 
-    side : b_x = unit(side x b), for motions in a plane with this normal; heading : b_y = unit(b x heading).
+    side : b_x = unit(side x b), for motions in a plane with this normal; heading : b_y = unit(b x heading), default: heading e_x.
     """
     z = axis
     if side is not None:
@@ -63,7 +63,7 @@ def attitude_about(axis: Unit, side: Any = None, heading: Any = None) -> tuple[A
         x = unit_vector(np.cross(n, z.b), np.cross(n, z.b1), np.cross(n, z.b2))
         y = _crossed(z, x)
     else:
-        c = np.asarray(heading, dtype=float)
+        c = np.asarray((1.0, 0.0, 0.0) if heading is None else heading, dtype=float)
         y = unit_vector(np.cross(z.b, c), np.cross(z.b1, c), np.cross(z.b2, c))
         x = _crossed(y, z)
     R = from_columns(x.b, y.b, z.b)
@@ -81,6 +81,20 @@ def motion_of(R: Array, omega: Array, omega_rate: Array, r: Array, r1: Array, r2
     return se3.pose(R, r), concatenate(v, omega), concatenate(v_rate, omega_rate)
 
 
+def held_motion(
+    model: Model,
+    t: np.ndarray,
+    duration: float,
+    attitude: Callable[[np.ndarray], tuple[np.ndarray, ...]],
+    path: Callable[[np.ndarray], tuple[np.ndarray, ...]],
+) -> Motion3:
+    """q, v, a at times (n,) from attitude (R, w, w') and path (r, r', r''); outside of 0 to ``duration`` the end poses are held."""
+    inside, now = ((t >= 0) & (t <= duration))[:, None], np.clip(t, 0.0, duration)
+    (R, *turning), (r, *moving) = attitude(now), path(now)[:3]
+    omega, omega_rate, r1, r2 = (np.where(inside, x, 0.0) for x in (*turning, *moving))
+    return coordinates_of_motion(model, *motion_of(R, omega, omega_rate, r, r1, r2))
+
+
 def flat_reference(
     model: Model,
     curve: Curve,
@@ -90,48 +104,43 @@ def flat_reference(
     period: float | None = None,
     yaw_rate: Callable[[Array], Array] | None = None,
 ) -> Reference:
-    """The feasible reference of a quadcopter along a curve of its centre of mass.
+    """Feasible reference of a quadcopter along a curve of its centre of mass.
 
     Parameters
     ----------
     model : a single free body whose inputs push along its z axis; origin in the centre of mass.
     curve : t -> position (3,) in NumPy notation, four times differentiable.
-    side : (3,) vector the body's y axis stays near to: the normal of the plane of a looping. Or:
-    heading : (3,) vector the body's x axis stays near to. Default: heading e_x.
-    duration, period : of the motion (s); the zeros of the thrust are sought there.
-    yaw_rate : t -> angular velocity about the thrust axis (rad/s), in NumPy notation, instead of a side or a heading that is kept: the attitude
-        is its integral, which is singular nowhere. The heading is then that of the start; the reference needs a duration and has no period.
+    side : (3,) vector near the body's y axis: the normal of the plane of a looping. Or:
+    heading : (3,) vector near the body's x axis. Default: heading e_x.
+    duration, period : of the motion (s), in which zeros of the thrust are located.
+    yaw_rate : t -> angular velocity about the thrust axis (rad/s), in NumPy notation, instead of a constant side or heading: the attitude
+        is its integral, which is never singular. The heading is then that of the start; the reference needs a duration and has no period.
 
     Raises
     ------
     ControlError
-        The specific force vanishes together with its rate, or the axis gets parallel to the side or heading vector.
+        The specific force vanishes together with its rate, or the axis becomes parallel to the side or heading vector.
 
     Examples
     --------
     >>> from heavytop.copters import quadcopter
-    >>> from heavytop.control.curves import looping
+    >>> from heavytop.control import looping
     >>> reference = flat_reference(quadcopter().model, looping(1.5, 3.6), side=(0, 1, 0), duration=6.0)
     >>> reference.feasibility().largest_residual < 1e-12
     True
     """
     if side is not None and heading is not None:
         raise ControlError("give the side vector or the heading vector, not both.")
-    if side is None and heading is None:
-        heading = (1.0, 0.0, 0.0)
     for what, given in (("side vector", side), ("heading vector", heading)):
         if given is not None and np.shape(given) != (3,):
             raise wrong_shape(what, (3,), np.shape(given))
-    gravity = model.description.gravity
-    if is_symbolic(gravity):
-        raise ControlError("a flat reference needs a model whose gravity is a number.")
-    rates = derivatives(curve, 4)
+    gravity, rates = numeric_gravity(model), derivatives(curve, 4)
     horizon = duration or period or 10.0
     zeros = _zeros(rates, gravity, horizon, model)
     if yaw_rate is not None:
         if side is not None or duration is None or period is not None:
             raise ControlError(
-                "a yaw rate has memory: give it a heading at the start and a duration, no side vector and no period."
+                "a yaw rate is integrated: give a heading at the start and a duration, no side vector and no period."
             )
         series = [_series(curve, t) for t in zeros]
 
@@ -141,9 +150,13 @@ def flat_reference(
 
         from heavytop.control.references.yaw_reference import yaw_reference
 
-        return yaw_reference(model, axis_at, rates, yaw_rate, np.asarray(heading, dtype=float), duration)
+        start = np.asarray((1.0, 0.0, 0.0) if heading is None else heading, dtype=float)
+        return yaw_reference(model, axis_at, rates, yaw_rate, start, duration)
     if not zeros:
-        reference = _traced(model, rates, gravity, side, heading, duration, period)
+        t = symbol("t")
+        r, r1, r2, r3, r4 = rates.expressions(t)
+        attitude = attitude_about(unit_vector(r2 - gravity, r3, r4), side, heading)
+        reference = _traced(model, t, motion_of(*attitude, r, r1, r2), duration, period)
     else:
         series = [_series(curve, t) for t in zeros]
 
@@ -153,7 +166,7 @@ def flat_reference(
             return coordinates_of_motion(model, *motion_of(*attitude_about(axis, side, heading), r, r1, r2))
 
         reference = Reference(model, evaluate, duration=duration, period=period, breaks=zeros)
-    _check_attitude(reference, horizon)
+    check_regular(reference)
     return reference
 
 
@@ -166,7 +179,7 @@ def oscillation_reference(
     duration: float | None = None,
     period: float | None = None,
 ) -> Reference:
-    """The reference of a vehicle whose lateral force acts above its centre of mass (a bicopter), from its centre of oscillation.
+    """Reference of a vehicle whose lateral force acts above its centre of mass (a bicopter), from its centre of oscillation.
 
     The centre of oscillation ``c = r - lever b`` moves like a quadcopter: b = unit(c'' - g), r = c + lever b. Exact for motions in a
     vertical plane with the lever of that plane; otherwise approximate, see :meth:`.Reference.feasibility` and :class:`.VirtualVehicle`.
@@ -192,26 +205,29 @@ def oscillation_reference(
         a = directional(directional(c, t, one), t, one) - gravity
         return c + scale(lever / np.sqrt(np.vecdot(a, a)), a, 1)
 
-    if side is None and heading is None:
-        heading = (1.0, 0.0, 0.0)
-    path, rates = derivatives(position, 2), derivatives(curve, 4)
     t = symbol("t")
-    (r, r1, r2), (_, _, c2, c3, c4) = path.expressions(t), rates.expressions(t)
-    axis = unit_vector(c2 - gravity, c3, c4)
-    q, v, a = coordinates_of_motion(model, *motion_of(*attitude_about(axis, side, heading), r, r1, r2))
-    traced = trace_of("oscillation_reference", {"t": t}, {"q_R": q, "v_R": v, "a_R": a})
-    reference = Reference(model, traced=traced, duration=duration, period=period)
-    _check_attitude(reference, duration or period or 10.0)
+    r, r1, r2 = derivatives(position, 2).expressions(t)
+    _, _, c2, c3, c4 = derivatives(curve, 4).expressions(t)
+    attitude = attitude_about(unit_vector(c2 - gravity, c3, c4), side, heading)
+    reference = _traced(model, t, motion_of(*attitude, r, r1, r2), duration, period)
+    check_regular(reference)
     return reference
 
 
-def _traced(model, rates: Traced, gravity, side, heading, duration, period) -> Reference:
-    t = symbol("t")
-    r, r1, r2, r3, r4 = rates.expressions(t)
-    axis = unit_vector(r2 - gravity, r3, r4)
-    q, v, a = coordinates_of_motion(model, *motion_of(*attitude_about(axis, side, heading), r, r1, r2))
+def _traced(
+    model: Model, t: Array, motion: tuple[Array, Array, Array], duration: float | None, period: float | None
+) -> Reference:
+    q, v, a = coordinates_of_motion(model, *motion)
     traced = trace_of("flat_reference", {"t": t}, {"q_R": q, "v_R": v, "a_R": a})
     return Reference(model, traced=traced, duration=duration, period=period)
+
+
+def numeric_gravity(model: Model) -> np.ndarray:
+    """Gravity (3,) of a model in which it is not a parameter."""
+    gravity = model.description.gravity
+    if is_symbolic(gravity):
+        raise ControlError(f"gravity of {model.name!r} is a parameter, but a flat reference needs a number.")
+    return gravity
 
 
 def _zeros(rates: Traced, gravity: np.ndarray, horizon: float, model: Model) -> tuple[float, ...]:
@@ -236,12 +252,12 @@ def _zeros(rates: Traced, gravity: np.ndarray, horizon: float, model: Model) -> 
             if force < ZERO_FORCE * g and force > 1e-9 * g:
                 raise ControlError(
                     f"the specific force of {model.name!r} nearly vanishes at t = {t:.4g} s ({force:.3g} m/s^2): the vehicle would have to "
-                    "turn over almost at once. Let the curve pass exactly through zero force, or stay away from it."
+                    "turn over almost instantly. Let the curve pass exactly through zero force, or keep away from it."
                 )
             continue
         if jerk < 1e-6 * g:
             raise ControlError(
-                f"the specific force vanishes at t = {t:.4g} s together with its rate: no thrust axis follows from the curve."
+                f"the specific force vanishes at t = {t:.4g} s together with its rate: the curve does not determine the thrust axis."
             )
         found.append(t)
     return tuple(found)
@@ -257,7 +273,7 @@ def _series(curve: Curve, zero: float) -> np.ndarray:
 def _axis_through_zeros(
     t: np.ndarray, a: np.ndarray, a1: np.ndarray, a2: np.ndarray, zeros: tuple[float, ...], series: list[np.ndarray]
 ) -> Unit:
-    """The thrust axis: the sign of f changes at each zero; near a zero c = a / (t - zero) from its series stands for a."""
+    """The thrust axis: the sign of f changes at each zero; near a zero c = a / (t - zero) from its series replaces a."""
     polynomial = np.polynomial.polynomial
     radius = 2e-2 / max(1.0, np.max(np.linalg.norm(a1, axis=1))) if zeros else 0.0
     sign, near, locals_ = np.ones(len(t)), [], []
@@ -273,16 +289,3 @@ def _axis_through_zeros(
         b, b1, b2 = (np.where(mask, x, y) for x, y in zip(local[:3], axis[:3], strict=True))
         axis = Unit(b, b1, b2, axis.f)
     return axis
-
-
-def _check_attitude(reference: Reference, horizon: float) -> None:
-    times = np.linspace(0.0, horizon, 2001)
-    _, v, a = reference(times)
-    bad = ~np.all(np.isfinite(v) & np.isfinite(a), axis=1)
-    angular = np.linalg.norm(part(v, 3, 6), axis=1)
-    if np.any(bad) or np.max(angular) > 1e4:
-        k = int(np.argmax(bad)) if np.any(bad) else int(np.argmax(angular))
-        raise ControlError(
-            f"the reference is singular at t = {times[k]:.4g} s: the thrust axis is parallel to the side or heading vector there. "
-            "Choose a vector not parallel to the axis, for a planar motion the normal of its plane as side vector."
-        )

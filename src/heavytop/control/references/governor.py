@@ -1,4 +1,4 @@
-"""A governor of the reference: far errors are limited before they saturate the inputs, and the reference slides home."""
+"""Reference governor: large errors are limited before they saturate the inputs, and the reference approaches the true one."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from heavytop.errors import ControlError
 from heavytop.system.model import Model
 
 GENTLE = 12.0
-"""Acceleration (m/s^2) that an error of position, or one of velocity, may ask for."""
+"""Largest acceleration (m/s^2) demanded by an error of position, or by one of velocity."""
 
 
 class Governed(Wrapper):
-    """A law whose reference never is farther away than it can answer.
+    """A law with limited errors.
 
-    The law sees a reference at most ``distance`` from the vehicle, in the direction of the true one, that moves towards it with up to
-    ``speed``, and whose velocity differs from the vehicle's by at most ``velocity``. Errors below pass unchanged.
+    The law follows a reference at most ``distance`` from the vehicle, in the direction of the true one, that moves towards it with up to
+    ``speed``, and whose velocity differs from the vehicle's by at most ``velocity``. Smaller errors are unchanged.
 
     Parameters
     ----------
-    controller : a law that has no reference yet. model : of the vehicle.
-    distance : m. velocity : m/s. speed : m/s with which the vehicle comes home. homing : 1/s, speed per distance beyond ``distance``.
+    controller : a law without a reference. model : of the vehicle.
+    distance : m. velocity : m/s. speed : largest speed of approach, m/s. homing : 1/s, speed per distance beyond ``distance``.
 
     Examples
     --------
@@ -71,15 +71,17 @@ class Governed(Wrapper):
 
 
 def gentle(law: Any) -> tuple[float, float]:
-    """Errors of position (m) and of velocity (m/s) that ask for :data:`GENTLE` each, from the stiffness and damping of a prototype."""
+    """Errors of position (m) and of velocity (m/s) that demand :data:`GENTLE` each, from the stiffness and damping of a prototype."""
     prototype = getattr(law, "prototype", None)
     if prototype is None:
-        raise ControlError(f"{law!r} has no prototype: give the governor its distance and its velocity.")
+        raise ControlError(f"{law!r} has no prototype: give distance and velocity of the governor.")
     mass = sum(float(m.mass) for m in prototype.inertia.values())
     stiffness, damping = (
         sum(float(m.total) for (a, _), m in given.items() if a == "world")
         for given in (prototype.stiffness, prototype.damping)
     )
     if not (stiffness > 0 and damping > 0):
-        raise ControlError("the prototype is tied to the world by no stiffness or damping: give distance and velocity.")
+        raise ControlError(
+            "the prototype has no stiffness or damping relative to the world: give distance and velocity."
+        )
     return GENTLE * mass / stiffness, GENTLE * mass / damping

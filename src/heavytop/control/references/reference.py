@@ -1,15 +1,14 @@
-"""References: what the system shall do, as (q_R, v_R, a_R) at any time.
+"""References: desired motions (q_R, v_R, a_R) as functions of time.
 
-Written in NumPy notation a reference is traced once: its derivatives are exact and it can run inside native code. A reference that
-cannot be traced (an integrated or recorded one) is evaluated on numbers and handed to native code as a table.
+In NumPy notation a reference is traced once: its derivatives are exact and it can run inside native code. A reference that
+cannot be traced (an integrated or recorded one) is evaluated on numbers and passed to native code as a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from heavytop._arrays import (
     symbol,
     transpose,
 )
-from heavytop._format import counted
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.laws.law_checks import need_timeless
 from heavytop.coordinates import Pose
@@ -38,7 +36,12 @@ from heavytop.system.expressions import Expressions
 from heavytop.system.joints import Free
 from heavytop.system.model import Model
 
+if TYPE_CHECKING:
+    from heavytop.control.references.feasibility import Feasibility
+
 Motion3 = tuple[np.ndarray, np.ndarray, np.ndarray]
+FASTEST = 1e4
+"""Velocity (m/s, rad/s) beyond which a reference counts as singular."""
 
 
 class Reference(Value):
@@ -46,15 +49,15 @@ class Reference(Value):
 
     Parameters
     ----------
-    model : whose coordinates q_R, v_R, a_R are in.
+    model : of the coordinates q_R, v_R, a_R.
     evaluate : times (n,) -> q_R (n, nq), v_R (n, nv), a_R (n, nv).
-    traced : the same as traced function of t, if there is one; then ``evaluate`` may be None.
-    duration : where the motion ends (s); None if it has no end.
-    period : after which it repeats (s), if it does.
-    breaks : times where it is less smooth; :meth:`feasibility` looks at them.
-    start_time : time (s) of a run at which the motion begins; times of the reference count from there.
-    parameters : values of parameters of the model for which the motion is feasible, by name; None: the defaults.
-    begin : time (s) of the reference up to which the first configuration is held; a period repeats from there.
+    traced : the same as traced function of t; then ``evaluate`` may be None.
+    duration : end of the motion (s); None if it has no end.
+    period : of a periodic motion (s).
+    breaks : times where it is less smooth, included in :meth:`feasibility`.
+    start_time : time (s) of a run at which the motion starts; times of the reference are relative to it.
+    parameters : values of parameters of the model for which the motion is feasible, by name; None: the nominal ones.
+    begin : time (s) of the reference until which the first configuration is held; a period repeats from there.
 
     Examples
     --------
@@ -81,12 +84,8 @@ class Reference(Value):
     ) -> None:
         if evaluate is None:
             need_timeless(model)
-        if evaluate is None and traced is None:
-            raise ControlError("a reference needs a function of numbers or a traced one.")
-        if evaluate is not None and not callable(evaluate):
-            raise ControlError(
-                f"evaluate of a reference must be a function times (n,) -> q_R (n, nq), v_R (n, nv), a_R (n, nv), got {evaluate!r}."
-            )
+            if traced is None:
+                raise ControlError("a reference needs a function of numbers or a traced one.")
         for name, value in (("duration", duration), ("period", period)):
             if value is not None and not 0 < float(numbers(value, f"the {name} of a reference")) < np.inf:
                 raise ControlError(f"the {name} of a reference must be a positive time in s, or None, got {value!r}.")
@@ -109,14 +108,14 @@ class Reference(Value):
 
     @classmethod
     def set_point(cls, model: Model, q: Array | None = None, **options: Any) -> Reference:
-        """Rest at the configuration q (nq,); default: the neutral one. ``options`` are those of the class (``duration``, say)."""
+        """Rest at the configuration q (nq,); default: the neutral one. ``options`` are those of the class, such as ``duration``."""
         q = model.neutral() if q is None else model.coordinates.check(q, "set point q")
         if q.ndim != 1:
             raise wrong_shape("set point q", (model.nq,), q.shape)
         zero = np.zeros(model.nv)
         traced = trace_of("set_point", {"t": symbol("t")}, {"q_R": q, "v_R": zero, "a_R": zero})
         if options.get("duration") is None and options.get("period") is None:
-            options["period"] = 1.0  # rest repeats itself, in whatever time
+            options["period"] = 1.0  # rest is periodic with any period
         return cls(model, traced=traced, **options)
 
     @classmethod
@@ -163,11 +162,11 @@ class Reference(Value):
         return q, v, a
 
     def _checked(self, values: Any, count: int) -> Sequence[np.ndarray]:
-        """What the function of a user gave at ``count`` times, if it is a motion."""
+        """Values of a user-defined function at ``count`` times."""
         sizes = {"q_R": self.model.nq, "v_R": self.model.nv, "a_R": self.model.nv}
         if not isinstance(values, tuple | list) or len(values) != 3:
-            got = f"{len(values)} of them" if isinstance(values, tuple | list) else repr(values)[:60]
-            raise ControlError(f"the function of a reference must give three arrays, q_R, v_R and a_R, got {got}.")
+            got = f"{len(values)}" if isinstance(values, tuple | list) else repr(values)[:60]
+            raise ControlError(f"the function of a reference must return three arrays, q_R, v_R and a_R, got {got}.")
         motion = [numbers(value, f"{name} of a reference") for name, value in zip(sizes, values, strict=True)]
         for (name, size), value in zip(sizes.items(), motion, strict=True):
             if value.shape != (count, size):
@@ -181,17 +180,17 @@ class Reference(Value):
         return Kernel(self.traced)
 
     def signal(self, times: Numbers) -> np.ndarray:
-        """q_R, v_R, a_R side by side (..., nq + 2 nv)."""
+        """q_R, v_R, a_R concatenated (..., nq + 2 nv)."""
         return np.concatenate(self(times), axis=-1)
 
     @property
     def horizon(self) -> float:
-        """How long to look: duration, else one period, else 10 s."""
+        """Time span for checks: duration, else one period, else 10 s."""
         return self.begin + (self.period or 10.0) if self.duration is None else self.duration
 
     @cached_property
     def is_constant(self) -> bool:
-        """Whether it is known to be the same at all times: traced, and without the time in it."""
+        """Whether it is traced and does not depend on time."""
         if self.traced is None or self.duration is not None:
             return False
         import casadi
@@ -200,42 +199,36 @@ class Reference(Value):
         return all(casadi.jacobian_sparsity(out, t).nnz() == 0 for out in self.traced.function.call([t]))
 
     def delayed(self, start: float) -> Reference:
-        """The same motion, begun at the time ``start`` of the reference (the first pose is held before it)."""
+        """The same motion, started at the time ``start`` of the reference; before it the first pose is held."""
         if not 0 <= start < np.inf:
-            raise ControlError(f"a reference is delayed by a time that is not negative, got {start!r} s.")
+            raise ControlError(f"the delay of a reference must not be negative, got {start!r} s.")
         if self.is_constant:
             return self
-        return Reference(
-            self.model,
-            lambda t: _held(self, t, start),
-            duration=None if self.duration is None else self.duration + start,
-            period=self.period,
-            breaks=(start, *(b + start for b in self.breaks)),
-            start_time=self.start_time,
-            parameters=self.parameters,
-            begin=self.begin + start,
-        )
+
+        def held(t: np.ndarray) -> Motion3:
+            q, v, a = self(np.maximum(t - start, 0.0))
+            before = (t < start)[:, None]
+            return q, np.where(before, 0.0, v), np.where(before, 0.0, a)
+
+        duration = None if self.duration is None else self.duration + start
+        breaks = (start, *(b + start for b in self.breaks))
+        return self._changed(evaluate=held, traced=None, duration=duration, breaks=breaks, begin=self.begin + start)
+
+    def _changed(self, **options: Any) -> Reference:
+        """The reference with other ``options`` of the class."""
+        names = ("traced", "duration", "period", "breaks", "start_time", "parameters", "begin")
+        return Reference(self.model, **({"evaluate": self._given} | {n: getattr(self, n) for n in names} | options))
 
     def with_parameters(self, parameters: Mapping[str, Any] | None, model: Model | None = None) -> Reference:
-        """The same motion of the model (default: the reference's own) with other values of its parameters, by name."""
+        """The same motion with other values of parameters of the model (default: the reference's own), by name."""
         if not parameters:
             return self
-        (model or self.model).parameter_vector(parameters)  # names and shapes are checked there
-        return Reference(
-            self.model,
-            self._given,
-            self.traced,
-            self.duration,
-            self.period,
-            self.breaks,
-            self.start_time,
-            {**self.parameters, **parameters},
-            self.begin,
-        )
+        (model or self.model).parameter_vector(parameters)  # checks names and shapes
+        return self._changed(parameters={**self.parameters, **parameters})
 
     def clock(self, times: Numbers, model: Model | None = None) -> dict[str, Any] | None:
-        """Parameters of a model (default: the reference's own) at times of the reference: those it was made for, and ``time`` where the
-        equations depend on it; None: the defaults."""
+        """Parameters of a model (default: the reference's own) at times of the reference, with ``time`` if the equations depend on it; None:
+        nominal values."""
         model = model or self.model
         given = self.parameters_of(model)
         if model.description.time is not None:
@@ -243,138 +236,23 @@ class Reference(Value):
         return given or None
 
     def parameters_of(self, model: Model) -> dict[str, Any]:
-        """The values that the motion was made for, of those parameters that a model has."""
+        """Values of the reference's parameters that a model has, too."""
         return {name: value for name, value in self.parameters.items() if name in model.parameter_names}
 
     def feasibility(
         self, limits: Any = None, until: float | None = None, samples: int = 2001, model: Model | None = None
     ) -> Feasibility:
-        """What the inputs must do on the reference, and what they cannot do.
+        """Inputs required by the reference, missing forces and exceeded limits.
 
         Parameters
         ----------
-        limits : limits of the inputs to compare with.
-        until : end of the look; default: :attr:`horizon`.
+        limits : limits of the inputs.
+        until : end of the checked time span; default: :attr:`horizon`.
         model : another model in the same coordinates.
         """
         from heavytop.control.references.feasibility import feasibility
 
         return feasibility(self, limits, until, samples, model)
-
-
-class Exceeded(NamedTuple):
-    """A limit that is exceeded, where it is worst.
-
-    Attributes
-    ----------
-    inputs : their names. what : in words. time : s. value, bound : what is needed and what is allowed.
-
-    Examples
-    --------
-    >>> str(Exceeded(("thrust0",), "'thrust0'", 1.5, 7.0, 6.0))
-    "'thrust0' needs 7 at t = 1.5 s, 1 beyond its bound 6"
-    """
-
-    inputs: tuple[str, ...]
-    what: str
-    time: float
-    value: float
-    bound: float
-
-    @property
-    def by(self) -> float:
-        """By how much."""
-        return abs(self.value - self.bound)
-
-    def __str__(self) -> str:
-        return f"{self.what} needs {self.value:.4g} at t = {self.time:.4g} s, {self.by:.4g} beyond its bound {self.bound:.4g}"
-
-
-@dataclass(frozen=True)
-class Feasibility:
-    """Inputs needed on a reference and what remains.
-
-    Attributes
-    ----------
-    times : (n,) s. inputs : (n, nu) least-squares inputs. residual : (n, nv) generalised force that no input supplies.
-    lower, upper : (nu,) range of each input. largest_residual : largest entry of the residual.
-    outside : names of inputs beyond their limits. exceeded : which limits, when and by how much.
-    sizes : (n, nv) of the forces of the motion, with which the residual is compared; None: 1 N or N m.
-
-    Examples
-    --------
-    >>> report = Feasibility(("thrust",), np.zeros(2), np.ones((2, 1)), np.zeros((2, 1)), ())
-    >>> report.names, report.outside
-    (('thrust',), ())
-    """
-
-    names: tuple[str, ...]
-    times: np.ndarray
-    inputs: np.ndarray
-    residual: np.ndarray
-    outside: tuple[str, ...]
-    exceeded: tuple[Exceeded, ...] = ()
-    sizes: np.ndarray | None = None
-
-    def __repr__(self) -> str:
-        state = "feasible" if self.is_feasible() else f"not feasible, residual {self.largest_residual:.3g}"
-        beyond = f", beyond their limits: {', '.join(self.outside)}" if self.outside else ""
-        return (
-            f"Feasibility({counted(len(self.names), 'input')} at {counted(len(self.times), 'time')}: {state}{beyond})"
-        )
-
-    @property
-    def lower(self) -> np.ndarray:
-        """(nu,) least value of each input."""
-        return self.inputs.min(axis=0)
-
-    @property
-    def upper(self) -> np.ndarray:
-        """(nu,) largest value of each input."""
-        return self.inputs.max(axis=0)
-
-    @property
-    def largest_residual(self) -> float:
-        """Largest entry of the residual (N or N m)."""
-        return float(np.max(np.abs(self.residual)))
-
-    @property
-    def relative_residual(self) -> float:
-        """Largest entry of the residual beside the forces of the motion."""
-        sizes = np.ones_like(self.residual) if self.sizes is None else self.sizes
-        missing = np.abs(self.residual)
-        return float(np.max(np.divide(missing, sizes, out=np.zeros_like(missing), where=missing > 0.0), initial=0.0))
-
-    def is_feasible(self, tolerance: float = 1e-6) -> bool:
-        """Whether the residual is below ``tolerance`` of the forces of the motion and no input leaves its limits."""
-        return self.relative_residual <= tolerance and not self.outside
-
-    def require(self, tolerance: float = 1e-6) -> None:
-        """Raise a ControlError that names the cause unless the reference is feasible."""
-        if not self.relative_residual <= tolerance:
-            k = int(np.argmax(np.max(np.abs(self.residual), axis=1)))
-            raise ControlError(
-                f"the reference is infeasible: at t = {self.times[k]:.4g} s a generalised force of up to "
-                f"{self.largest_residual:.4g} is missing that no input supplies, {self.relative_residual:.2g} of the largest. "
-                "Take a flat reference, or follow it with a virtual vehicle."
-            )
-        if self.outside:
-            listed = "; ".join(
-                f"{n!r} needs {a:.4g} to {b:.4g}"
-                for n, a, b in zip(self.names, self.lower, self.upper, strict=True)
-                if n in self.outside
-            )
-            listed = ". Worst: ".join([listed, "; ".join(map(str, self.exceeded))])
-            raise ControlError(f"the reference is infeasible within the limits: {listed}. Fly it more slowly.")
-
-    def report(self) -> str:
-        """A short table."""
-        lines = [
-            f"{n:>12}: {a:10.4g} .. {b:10.4g}{'   beyond its limits' if n in self.outside else ''}"
-            for n, a, b in zip(self.names, self.lower, self.upper, strict=True)
-        ]
-        lines += [f"{'':>12}  {e}" for e in self.exceeded]
-        return "\n".join([*lines, f"{'residual':>12}: {self.largest_residual:10.3g}"])
 
 
 def coordinates_of_motion(model: Model, G: Array, xi: Array, xi_rate: Array) -> tuple[Array, Array, Array]:
@@ -419,13 +297,21 @@ def _velocities(model: Model) -> Traced:
 
 
 def with_defaults(x: Array, model: Model) -> Array:
-    """Parameters replaced by their default values: a reference is a curve, not a family."""
+    """Replace parameters by their nominal values."""
     for p in model.description.parameters:
         x = substitute(x, p.symbol, np.asarray(p.value))
     return x
 
 
-def _held(reference: Reference, t: np.ndarray, start: float) -> Motion3:
-    q, v, a = reference(np.maximum(t - start, 0.0))
-    before = (t < start)[:, None]
-    return q, np.where(before, 0.0, v), np.where(before, 0.0, a)
+def check_regular(reference: Reference, samples: int = 2001) -> None:
+    """Raise a ControlError where the attitude is undetermined: no thrust, or its axis along the side or heading vector."""
+    times = np.linspace(0.0, reference.horizon, samples)
+    # interpreted if possible: compiling would take longer
+    q, v, a = reference(times) if reference.traced is None else reference.traced(times)
+    bad = ~np.all(np.isfinite(np.concatenate([q, v, a], axis=1)), axis=1) | (np.max(np.abs(v), axis=1) > FASTEST)
+    if np.any(bad):
+        raise ControlError(
+            f"the reference is singular at t = {times[np.argmax(bad)]:.4g} s: the thrust vanishes there or is parallel to the side or heading "
+            "vector, or a path is not finite. Choose a vector that is not parallel to the thrust (for a planar motion the normal of its plane as "
+            "side vector), or another curve."
+        )

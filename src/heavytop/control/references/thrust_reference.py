@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, is_symbolic
+from heavytop._arrays import Array
 from heavytop.control.references.curves import derivatives, smoothstep
-from heavytop.control.references.flatness import motion_of
-from heavytop.control.references.reference import Reference, coordinates_of_motion
+from heavytop.control.references.flatness import held_motion, numeric_gravity
+from heavytop.control.references.reference import Motion3, Reference
 from heavytop.errors import ControlError
 from heavytop.geometry import so3
 from heavytop.system.model import Model
 
 DEGREE = 40
-"""Degree of the Chebyshev polynomials that are integrated, per segment."""
+"""Degree of the integrated Chebyshev polynomials per segment."""
 
 
 class Integrated:
-    """Twice integrated acceleration (3,) between breaks, by Chebyshev polynomials; constant velocity zero before, held after."""
+    """Twice integrated acceleration (3,) from rest between breaks, by Chebyshev polynomials; constant outside."""
 
     def __init__(self, acceleration: Callable[[np.ndarray], np.ndarray], breaks: np.ndarray, start: np.ndarray) -> None:
         from numpy.polynomial import Chebyshev
@@ -39,7 +39,6 @@ class Integrated:
             places = [c.integ(1, k=0.0, lbnd=begin) + r[i] for i, c in enumerate(speeds)]
             self.pieces.append((places, speeds))
             r, v = np.array([p(end) for p in places]), np.array([s(end) for s in speeds])
-        self.final_position, self.final_velocity = r, v
 
     def __call__(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Position and velocity (n, 3)."""
@@ -62,7 +61,7 @@ def thrust_reference(
     start: Any = (0.0, 0.0, 0.0),
     breaks: Sequence[float] = (),
 ) -> Reference:
-    """The motion of a quadcopter that turns about a fixed axis by angle(t) and pushes with the specific thrust f(t) (m/s^2).
+    """Motion of a quadcopter that turns about a fixed axis by angle(t) with the specific thrust f(t) (m/s^2).
 
     Parameters
     ----------
@@ -79,10 +78,7 @@ def thrust_reference(
     >>> bool(np.allclose(q, craft.model.neutral())), bool(np.allclose(a, 0))
     (True, True)
     """
-    gravity = model.description.gravity
-    if is_symbolic(gravity):
-        raise ControlError("a reference by thrust needs a model whose gravity is a number.")
-    n = so3.unit_axis(axis)
+    gravity, n = numeric_gravity(model), so3.unit_axis(axis)
     angles = derivatives(lambda t: np.reshape(angle(t), (1,)), 2, "angle")
 
     def attitude(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -96,14 +92,8 @@ def thrust_reference(
     finer = np.unique(np.concatenate([np.linspace(a, b, 3) for a, b in pairwise(knots)]))
     path = Integrated(acceleration, finer, np.asarray(start, dtype=float))
 
-    def evaluate(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        inside = ((t >= 0) & (t <= duration))[:, None]
-        clipped = np.clip(t, 0.0, duration)
-        r, r1 = path(clipped)
-        R, omega, omega_rate = attitude(clipped)
-        r1, r2 = np.where(inside, r1, 0.0), np.where(inside, acceleration(clipped), 0.0)
-        omega, omega_rate = np.where(inside, omega, 0.0), np.where(inside, omega_rate, 0.0)
-        return coordinates_of_motion(model, *motion_of(R, omega, omega_rate, r, r1, r2))
+    def evaluate(t: np.ndarray) -> Motion3:
+        return held_motion(model, t, duration, attitude, lambda now: (*path(now), acceleration(now)))
 
     return Reference(model, evaluate, duration=duration, breaks=(*breaks, duration))
 
@@ -113,8 +103,8 @@ def flip(
 ) -> Reference:
     """One turn about a horizontal axis from rest to rest, with the least correction of the thrust ``g (1 + cos th) / 2``.
 
-    The correction is sum c_i sin^4(pi t/T) cos(i pi t/T); c minimises the integral of its square such that the vehicle is at rest in the
-    starting place at the end (four linear conditions).
+    The correction is sum c_i sin^4(pi t/T) cos(i pi t/T); c minimises the integral of its square such that the vehicle ends at rest at its start
+    (four linear conditions).
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
@@ -125,7 +115,7 @@ def flip(
     knots = np.array([0.0, begin, begin + turn, duration])
     if not (begin > 0 and begin + turn < duration):
         raise ControlError(
-            f"a flip must turn inside its duration, got begin = {begin}, turn = {turn}, duration = {duration}."
+            f"a flip must turn within its duration, got begin = {begin}, turn = {turn}, duration = {duration}."
         )
 
     def angle(t: Array) -> Array:

@@ -1,7 +1,7 @@
-"""When to be where: the times of a curve of least snap, as short as the limits of a vehicle allow.
+"""Time allocation of minimum-snap curves: the shortest times within the limits of a vehicle.
 
-The shares of the legs are those with the least snap for a given total time; then the whole is made as fast as inputs, speed and
-angular velocity allow. Scaling the time by s leaves the shape of the curve as it is, so that one number is sought.
+The shares of the legs minimise the snap for a given total time; then the total time is minimised subject to limits of inputs, speed and
+angular velocity. Scaling the time does not change the shape of the curve, so that one number is unknown.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Numbers, finite_matrix, is_symbolic
+from heavytop._arrays import Numbers, finite_matrix
 from heavytop.control.references.curves import PiecewisePolynomial, minimum_snap
 from heavytop.control.references.feasibility import exceeded
-from heavytop.control.references.flatness import attitude_about, motion_of, unit_vector
+from heavytop.control.references.flatness import attitude_about, motion_of, numeric_gravity, unit_vector
 from heavytop.control.references.reference import coordinates_of_motion
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.ocp.bounds import Limits
 from heavytop.system.model import Model
 
 SAMPLES = 60
-"""Times per leg at which the limits are looked at."""
+"""Times per leg at which the limits are checked."""
 
 
 def snap_shares(points: Numbers, iterations: int = 60) -> np.ndarray:
-    """Shares (m,) of the total time of the legs between ``points`` (m + 1, n) for which the integral of the squared snap is least.
+    """Shares (m,) of the total time of the legs between ``points`` (m + 1, n) that minimise the integral of the squared snap.
 
     >>> snap_shares([[0, 0, 0], [1, 0, 0], [2, 0, 0]]).round(6)
     array([0.5, 0.5])
@@ -37,7 +37,7 @@ def snap_shares(points: Numbers, iterations: int = 60) -> np.ndarray:
         raise ControlError(f"a curve needs at least two points, got {len(places)}.")
     legs = np.linalg.norm(np.diff(places, axis=0), axis=1)
     if not np.all(legs > 0):
-        raise ControlError("two neighbouring points are the same: the time between them is not determined.")
+        raise ControlError("two neighbouring points are equal: the time between them is undetermined.")
     first = np.sqrt(legs) / np.sum(np.sqrt(legs))
     if len(legs) == 1:
         return first
@@ -73,17 +73,17 @@ def timed_snap(
     rate: float = np.inf,
     margin: float = 0.05,
 ) -> PiecewisePolynomial:
-    """The curve of least snap through ``points`` (m + 1, 3), as fast as the limits of a vehicle with parallel thrusts allow.
+    """Minimum-snap curve through ``points`` (m + 1, 3), as fast as the limits of a vehicle with parallel thrusts allow.
 
     Parameters
     ----------
-    model : as in :func:`.flat_reference`. limits : of its inputs, kept with ``margin`` of their range to spare.
+    model : as in :func:`.flat_reference`. limits : of its inputs, less a ``margin`` of their range.
     side, heading : as in :func:`.flat_reference`. speed : largest speed, m/s. rate : largest angular velocity, rad/s.
 
     Raises
     ------
     ControlError
-        Nothing limits the time, or no time is long enough (hovering itself exceeds a limit).
+        The time is unlimited, or no time is long enough (hovering itself exceeds a limit).
 
     Examples
     --------
@@ -102,17 +102,13 @@ def timed_snap(
             raise ControlError(f"the largest {what} must be positive, got {value}.")
     if not 0 <= margin < 0.5:
         raise ControlError(f"the margin is a share of the range of the inputs from 0 to below 0.5, got {margin}.")
-    bounds, gravity = Limits.of(limits), model.description.gravity
+    bounds, gravity = Limits.of(limits), numeric_gravity(model)
     if bounds is None and not (np.isfinite(speed) or np.isfinite(rate)):
-        raise ControlError("nothing limits the time: give the limits of the inputs, a largest speed or a largest rate.")
-    if is_symbolic(gravity):
-        raise ControlError("a flat reference needs a model whose gravity is a number.")
-    if side is None and heading is None:
-        heading = (1.0, 0.0, 0.0)
-    given = np.asarray(side if side is not None else heading, dtype=float)
+        raise ControlError("the time is unlimited: give limits of the inputs, a largest speed or a largest rate.")
+    given = np.asarray(next((x for x in (side, heading) if x is not None), (1.0, 0.0, 0.0)), dtype=float)
     if np.linalg.norm(np.cross(given, gravity)) <= 1e-6 * np.linalg.norm(given) * np.linalg.norm(gravity):
         raise ControlError(
-            "the side or heading vector is parallel to gravity: at rest it does not turn the vehicle. Choose another one."
+            "the side or heading vector is parallel to gravity: at rest it does not determine the attitude. Choose another one."
         )
     shares = np.concatenate([[0.0], np.cumsum(snap_shares(places))])
     unit = minimum_snap(places, shares)
@@ -143,7 +139,7 @@ def timed_snap(
         low, high = high, 2 * high
     else:
         raise ControlError(
-            f"no time is long enough: even at rest {model.name!r} exceeds its limits less a margin of {100 * margin:g} %."
+            f"no time is long enough: even at rest {model.name!r} exceeds its limits with a margin of {100 * margin:g} %."
         )
     while allowed(low) and low > 1e-3:
         low, high = low / 2, low

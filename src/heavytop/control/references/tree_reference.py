@@ -1,8 +1,8 @@
 """Feasible references of vehicles with arms: the path of the common centre of mass, and the paths of the joints.
 
-Whatever the joints do, the thrust accelerates the centre of mass c of all bodies together, M (c'' - g) = f b. So c is what the origin
-of a hull without arms is: the thrust axis is along c'' - g, a heading or a side vector turns the hull about it, the joints move as they are told,
-and the hull's origin is c less the centre of mass seen from it. Moments of the rotors and motors of the joints supply the rest exactly.
+For any joint motion the thrust accelerates the centre of mass c of all bodies together, M (c'' - g) = f b. So c takes the place of the origin
+of a hull without arms: the thrust axis is along c'' - g, a heading or a side vector turns the hull about it, the joints move as prescribed,
+and the hull's origin is c minus the centre of mass relative to it. Moments of the rotors and motors of the joints supply the rest exactly.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, concatenate, directional, from_columns, scale, shape, substitute
+from heavytop._arrays import Array, as_array, concatenate, directional, scale, shape, substitute
 from heavytop.control.references.curves import Curve
-from heavytop.control.references.reference import Reference, with_defaults
+from heavytop.control.references.flatness import attitude_about, unit_vector
+from heavytop.control.references.reference import Reference, check_regular, with_defaults
 from heavytop.coordinates import Pose
 from heavytop.errors import ControlError, unknown_name, wrong_shape
 from heavytop.geometry import se3
 from heavytop.system.expressions import Expressions
 from heavytop.system.model import Model
 
-LOOKS = 401
-"""Times at which a reference is looked at when it is made."""
-FASTEST = 1e4
-"""Velocity (m/s, rad/s) beyond which a reference counts as singular."""
+SAMPLES = 401
+"""Times at which a reference is checked when it is made."""
 Paths = Mapping[str, Any]
 """Joint -> its coordinate: a number, (n,) numbers, or a function of time in NumPy notation."""
 
@@ -40,21 +39,21 @@ def tree_reference(
     duration: float | None = None,
     period: float | None = None,
 ) -> Reference:
-    """The reference of a vehicle with arms, exactly feasible where rotors give a thrust and three moments and every joint has a motor.
+    """Reference of a vehicle with arms, exactly feasible if the rotors supply a thrust and three moments and every joint has a motor.
 
     Parameters
     ----------
     model : a tree with one free body, the hull, whose rotors push along its z axis.
     curve : t -> position (3,) of the centre of mass of all bodies, in NumPy notation, four times differentiable.
-    joints : what the joints do, by name: a number or a function of time (rad, m). Others stay in their neutral position.
+    joints : coordinates of joints by name: a number or a function of time (rad, m). Others stay in their neutral position.
     side, heading : as in :func:`.flat_reference`.
-    attitude : t -> rotation (3, 3) of the hull, for a fully actuated vehicle; the curve is then that of the centre of mass all the same.
+    attitude : t -> rotation (3, 3) of the hull, for a fully actuated vehicle; the curve is still that of the centre of mass.
     duration, period : of the motion, s.
 
     Raises
     ------
     ControlError
-        The attitude is not determined somewhere: no thrust, or its axis along the side or heading vector.
+        The attitude is undetermined somewhere: no thrust, or its axis along the side or heading vector.
 
     Examples
     --------
@@ -69,13 +68,11 @@ def tree_reference(
     True
     """
     if sum(x is not None for x in (side, heading, attitude)) > 1:
-        raise ControlError("give the side vector, the heading vector or the attitude, only one of them.")
+        raise ControlError("give only one of the side vector, the heading vector and the attitude.")
     description = model.description
     hulls = [edge for edge in description.joints if edge.joint.kind == "floating"]
     if len(hulls) != 1:
-        raise ControlError(
-            f"{model.name!r} has {len(hulls)} free bodies, but a reference of a vehicle with arms needs one: its hull."
-        )
+        raise ControlError(f"{model.name!r} has {len(hulls)} free bodies, but a vehicle with arms has one: its hull.")
     hull, paths = hulls[0], dict(joints or {})
     known = {edge.label: edge for edge in description.joints if edge is not hull and edge.joint.coordinates.nq}
     for name in paths:
@@ -90,9 +87,13 @@ def tree_reference(
         c = as_array(curve(t))
         if shape(c) != (3,):
             raise wrong_shape("the curve of the centre of mass", (3,), shape(c))
-        R = attitude(t) if attitude is not None else _turned(_twice(c, t, one) - gravity, side, heading)
-        rest = {label: _placed(paths.get(label), edge, t) for label, edge in known.items()}
-        # the centre of mass seen from the hull does not depend on the hull's own coordinates
+        if attitude is not None:
+            R = attitude(t)
+        else:
+            force = directional(directional(c, t, one), t, one) - gravity
+            R, *_ = attitude_about(unit_vector(force, np.zeros(3), np.zeros(3)), side, heading)
+        rest = {label: _joint_coordinates(paths.get(label), edge, t) for label, edge in known.items()}
+        # the centre of mass relative to the hull does not depend on the hull's own coordinates
         parts = [
             np.asarray(hull.joint.coordinates.neutral(), dtype=float) if edge is hull else rest[edge.label]
             for edge in description.joints
@@ -106,23 +107,8 @@ def tree_reference(
         )
 
     reference = Reference.from_function(model, configuration, duration=duration, period=period)
-    _check_finite(reference)
+    check_regular(reference, SAMPLES)
     return reference
-
-
-def _check_finite(reference: Reference) -> None:
-    """Raise a ControlError where the attitude is not determined: no thrust, or its axis along the side or heading vector."""
-    if reference.traced is None:
-        return
-    times = np.linspace(0.0, reference.horizon, LOOKS)
-    q, v, a = reference.traced(times)  # interpreted: compiling would take longer
-    bad = ~np.all(np.isfinite(q), axis=1) | ~np.all(np.isfinite(v) & np.isfinite(a), axis=1)
-    bad |= np.max(np.abs(v), axis=1) > FASTEST
-    if np.any(bad):
-        raise ControlError(
-            f"the reference is singular at t = {times[np.argmax(bad)]:.4g} s: the thrust vanishes there or is parallel to the side or heading "
-            "vector, or a path is not finite. Choose a vector that is not parallel to the thrust, or another curve."
-        )
 
 
 def _center(e: Expressions, hull: str) -> Array:
@@ -134,7 +120,7 @@ def _center(e: Expressions, hull: str) -> Array:
     return scale(1 / total, moment, 1)
 
 
-def _placed(path: Any, edge: Any, t: Array) -> Array:
+def _joint_coordinates(path: Any, edge: Any, t: Array) -> Array:
     size = edge.joint.coordinates.nq
     value = edge.joint.coordinates.neutral() if path is None else path(t) if callable(path) else path
     value = as_array(value)
@@ -143,22 +129,3 @@ def _placed(path: Any, edge: Any, t: Array) -> Array:
     if shape(value) != (size,):
         raise wrong_shape(f"path of the joint {edge.label!r}", (size,), shape(value))
     return value
-
-
-def _twice(x: Array, t: Array, one: Array) -> Array:
-    first = directional(x, t, one)
-    return directional(first, t, one)
-
-
-def _turned(force: Array, side: Any, heading: Any) -> Array:
-    """Rotation with its z axis along a force."""
-    b = _unit(force)
-    if side is not None:
-        x = _unit(np.cross(np.asarray(side, dtype=float), b))
-        return from_columns(x, np.cross(b, x), b)
-    y = _unit(np.cross(b, np.asarray((1.0, 0.0, 0.0) if heading is None else heading, dtype=float)))
-    return from_columns(np.cross(y, b), y, b)
-
-
-def _unit(a: Array) -> Array:
-    return scale(1 / np.sqrt(np.vecdot(a, a)), a, 1)

@@ -1,7 +1,7 @@
 """Virtual vehicles: feasible references for systems without flat outputs.
 
-A copy of the model is flown by a law along a reference that is only approximately feasible. The motion of the copy is feasible exactly, so
-the real vehicle follows that one. The copy may fly along with the real vehicle, as state of the controller, or beforehand.
+A law flies a copy of the model along an approximately feasible reference. The motion of the copy is exactly feasible, so
+the real vehicle follows it. The copy is simulated with the real vehicle, as state of the controller, or beforehand.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from heavytop.system.model import Model
 
 
 class VirtualVehicle(BaseController):
-    """A controller that follows a virtual vehicle, whose state (q, v) is the controller's own state z.
+    """A controller that follows a virtual vehicle, whose state (q, v) is part of the controller's state z.
 
     Parameters
     ----------
-    law : flies the real vehicle.
+    law : of the real vehicle.
     reference : approximately feasible; the virtual vehicle follows it and starts on it.
-    guide : flies the virtual vehicle; default: the same law. It must have no integral action.
+    guide : law of the virtual vehicle, without integral action; default: the same law.
 
     Examples
     --------
@@ -44,17 +44,17 @@ class VirtualVehicle(BaseController):
     def __init__(self, law: Law, reference: Reference, guide: Law | None = None) -> None:
         self._law, self.guide, self.reference = law, guide or law, reference
         if self.guide.state_size:
-            raise ControlError("the law of the virtual vehicle must have no integral action: its model is exact.")
+            raise ControlError("the law of the virtual vehicle must not have integral action.")
         self._inner = Tracking(self.guide, reference)
 
     @property
     def law(self) -> Law:
-        """Flies the real vehicle."""
+        """Law of the real vehicle."""
         return self._law
 
     @property
     def signal_size(self) -> int:
-        """That of the outer reference."""
+        """Size of the outer reference."""
         return self._inner.signal_size
 
     @property
@@ -64,11 +64,11 @@ class VirtualVehicle(BaseController):
         return model.nq + model.nv + self.law.state_size
 
     def sampled(self, period: float | None) -> VirtualVehicle:
-        """Itself: the virtual vehicle moves continuously."""
+        """The controller itself, which is continuous."""
         if period is not None:
             raise ControlError(
-                f"a virtual vehicle flies continuously, but this simulation samples it every {period:g} s. Give "
-                "simulate(..., hold='continuous'), or fly it beforehand: virtual_reference(guide, reference)."
+                f"a virtual vehicle is continuous, but this simulation samples it every {period:g} s. Use "
+                "simulate(..., hold='continuous'), or simulate it beforehand: virtual_reference(guide, reference)."
             )
         return self
 
@@ -103,9 +103,9 @@ class VirtualVehicle(BaseController):
 
 
 def recorded_reference(model: Model, t: Any, q: Any, v: Any, a: Any, period: float | None = None) -> Reference:
-    """The reference through samples at equidistant times t (n,): q (n, nq), v (n, nv), a (n, nv).
+    """Reference through samples at equidistant times t (n,): q (n, nq), v (n, nv), a (n, nv).
 
-    Between the samples the acceleration is linear; before the first and beyond the last one that configuration is held at rest.
+    The acceleration is interpolated linearly; before the first and after the last sample that configuration is held at rest.
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
@@ -117,7 +117,7 @@ def recorded_reference(model: Model, t: Any, q: Any, v: Any, a: Any, period: flo
     t = numbers(t, "t of a recorded reference")
     if t.ndim != 1 or len(t) < 2 or not np.all(np.isfinite(t)) or not np.all(np.diff(t) > 0):
         raise ControlError(
-            f"a recorded reference needs two or more finite times that increase, got {np.array2string(t, threshold=8)}."
+            f"a recorded reference needs two or more finite increasing times, got {np.array2string(t, threshold=8)}."
         )
     h = float(t[1] - t[0])
     if not np.allclose(np.diff(t), h, rtol=1e-6, atol=0.0):
@@ -146,7 +146,7 @@ def recorded_reference(model: Model, t: Any, q: Any, v: Any, a: Any, period: flo
 
 
 def virtual_reference(guide: Law, reference: Reference, until: float | None = None, step: float = 1e-3) -> Reference:
-    """The motion of a virtual vehicle that was flown along ``reference`` beforehand, as feasible reference.
+    """Feasible reference: the motion of a virtual vehicle along ``reference``, simulated beforehand.
 
     >>> from heavytop.control import energy_law
     >>> from heavytop.copters import quadcopter

@@ -1,11 +1,11 @@
-"""Flat references with a prescribed yaw rate: the attitude about the thrust axis has memory, and no direction is singular.
+"""Flat references with a prescribed yaw rate: the attitude about the thrust axis is integrated, and no direction is singular.
 
-Side and heading vectors fail where the thrust axis gets parallel to them. With the rate w_z about the thrust axis given instead,
+Side and heading vectors fail where the thrust axis becomes parallel to them. With the rate w_z about the thrust axis given instead,
 
     w_x = -b' . b_y,    w_y = b' . b_x,    w_z = w_z(t),
 
-the attitude is the integral of its angular velocity. Between two nodes of a grid the axis turns from b_k to b(t) the shortest way,
-which spins by (b_k x b . b') / (1 + b_k . b) about the axis; what w_z has beyond it is a rotation about b, a plain integral.
+the attitude is the integral of its angular velocity. Between two nodes of a grid the axis turns from b_k to b(t) by the shortest rotation,
+which spins by (b_k x b . b') / (1 + b_k . b) about the axis; the rest of w_z is a rotation about b, a plain integral.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop.control.references.curves import derivatives
-from heavytop.control.references.flatness import Unit, motion_of
-from heavytop.control.references.reference import Reference, coordinates_of_motion
-from heavytop.errors import ControlError, wrong_shape
+from heavytop.control.references.flatness import Unit, held_motion
+from heavytop.control.references.reference import Reference
+from heavytop.errors import ControlError
 from heavytop.geometry import so3
 from heavytop.system.model import Model
 
 NODES = 5
-"""Gauss's nodes of the integrals between two nodes of the grid."""
+"""Gauss nodes of the integrals between two nodes of the grid."""
 TURN = 0.2
-"""Largest angle (rad) that the thrust axis turns between two nodes of the grid."""
+"""Largest turn (rad) of the thrust axis between two nodes of the grid."""
 
 Axis = Callable[[np.ndarray], Unit]
 Path = Callable[[np.ndarray], tuple[np.ndarray, ...]]
 
 
-class YawMemory:
+class IntegratedYaw:
     """Attitudes (n, 3, 3) with a given z axis and a given rate about it, from an attitude at the start.
 
     Parameters
     ----------
     axis : times (n,) -> z axis with two derivatives. rate : times (n,) -> w_z (n,) and its derivative (n,), rad/s.
-    start : (3,) direction that the x axis is nearest to at the start. duration : s.
+    start : (3,) heading at the start. duration : s.
     """
 
     def __init__(self, axis: Axis, rate: Path, start: np.ndarray, duration: float, grid: int = 400) -> None:
@@ -67,7 +67,7 @@ class YawMemory:
         finite = np.all(np.isfinite(self.attitudes), axis=(1, 2))
         if not np.all(finite):
             raise ControlError(
-                f"the yaw rate or the curve is not finite near t = {times[np.argmin(finite)]:.4g} s: the attitude, its integral, ends there."
+                f"the yaw rate or the curve is not finite near t = {times[np.argmin(finite)]:.4g} s: the attitude cannot be integrated."
             )
 
     def __call__(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -86,7 +86,7 @@ class YawMemory:
         return R, np.stack([w_x, w_y, w_z], axis=-1), np.stack([w_x1, w_y1, w_z1], axis=-1)
 
     def _spin(self, begin: np.ndarray, end: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Integrals (n,) of the yaw rate beyond that of the shortest way from the axes b (n, 3)."""
+        """Integrals (n,) of the yaw rate minus that of the shortest rotation from the axes b (n, 3)."""
         total, length = np.zeros(len(begin)), end - begin
         for x, w in zip(self._nodes, self._weights, strict=True):
             t = begin + x * length
@@ -97,7 +97,7 @@ class YawMemory:
 
 
 def _shortest(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The rotations (n, 3, 3) that turn unit vectors a (n, 3) into b the shortest way: I + [c] + [c]^2 / (1 + a . b), c = a x b."""
+    """The shortest rotations (n, 3, 3) of unit vectors a (n, 3) into b: I + [c] + [c]^2 / (1 + a . b), c = a x b."""
     c = so3.wed(np.cross(a, b))
     return np.eye(3) + c + c @ c / (1.0 + np.vecdot(a, b))[..., None, None]
 
@@ -110,23 +110,7 @@ def _orthonormal(R: np.ndarray) -> np.ndarray:
 def yaw_reference(
     model: Model, axis: Axis, path: Path, yaw_rate: Callable[[Array], Array], heading: np.ndarray, duration: float
 ) -> Reference:
-    """The reference along a path (r, r', r'' at times (n,)) with a thrust axis and a yaw rate (rad/s, a function of time in NumPy notation).
-
-    Beyond its duration the last pose is held.
-    """
-    if not callable(yaw_rate):
-        raise ControlError(f"yaw_rate must be a function of time, such as lambda t: 0.5 + 0.0 * t, got {yaw_rate!r}.")
+    """Reference along a path (r, r', r'' at times (n,)) with a thrust axis and a yaw rate (rad/s, a function of time in NumPy notation)."""
     rates = derivatives(lambda t: np.reshape(yaw_rate(t), (1,)), 1, "yaw_rate")
-    if np.shape(heading) != (3,):
-        raise wrong_shape("heading at the start", (3,), np.shape(heading))
-    memory = YawMemory(axis, lambda t: tuple(x[..., 0] for x in rates(t)), heading, duration)
-
-    def evaluate(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        inside = ((t >= 0) & (t <= duration))[:, None]
-        now = np.clip(t, 0.0, duration)
-        r, r1, r2 = path(now)[:3]
-        R, omega, omega_rate = memory(now)
-        held = [np.where(inside, x, 0.0) for x in (omega, omega_rate, r1, r2)]
-        return coordinates_of_motion(model, *motion_of(R, held[0], held[1], r, held[2], held[3]))
-
-    return Reference(model, evaluate, duration=duration)
+    attitude = IntegratedYaw(axis, lambda t: tuple(x[..., 0] for x in rates(t)), heading, duration)
+    return Reference(model, lambda t: held_motion(model, t, duration, attitude, path), duration=duration)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop.control.references.reference import Feasibility, Reference
+from heavytop.control import Feasibility, Reference
 from heavytop.copters.vehicle import Vehicle
 
 State = tuple[np.ndarray, np.ndarray]
