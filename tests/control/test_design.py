@@ -1,4 +1,4 @@
-"""Prototypes for any model: the poles asked for, or a word which cannot be had; laws that tell their poles and warn."""
+"""Prototypes of any model from requested poles; poles of laws and warnings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LATERAL = [-2.0, -2.0, -6.4 + 4.8j, -6.4 - 4.8j]
 
 
 def satellite() -> System:
-    """A hull with three wheels: torques between them, the sum of momenta stays."""
+    """A hull with three reaction wheels; the total momentum is constant."""
     system = System(gravity=(0.0, 0.0, 0.0), name="satellite")
     system.body("hull", joint=Spherical(), inertia=Inertia(20.0, moment_at_com=(2.0, 2.5, 3.0)))
     for k, axis in enumerate("xyz"):
@@ -74,12 +74,12 @@ def made(model: Model, poles, **options) -> Prototype:
 
 
 def check(model: Model, prototype: Prototype, q=None) -> None:
-    """All poles within 1 %, by the exact linearisation of the law's own expressions, and every distribution positive."""
+    """All poles within 1 % by exact linearisation of the law, and every distribution positive."""
     design = prototype.design
     assert isinstance(design, Design)
     assert design.is_met, design.report()
-    for _, moments in prototype._all():
-        assert np.linalg.eigvalsh(moments.matrix)[0] > 0
+    parts = (prototype.inertia, prototype.damping, prototype.stiffness)
+    assert all(np.linalg.eigvalsh(moments.matrix)[0] > 0 for part in parts for moments in part.values())
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnstableWarning)
         law = energy_law(model, prototype, at=q)
@@ -107,7 +107,7 @@ def test_satellite_with_wheels() -> None:
 
 @pytest.mark.thorough
 def test_bicopter() -> None:
-    """Different levers in both lateral directions: found without a formula."""
+    """Different levers in both lateral directions."""
     model = copters.bicopter().model
     check(model, made(model, [*LATERAL, *LATERAL, *poles_of(3.0, 0.9), *poles_of(2.0, 1.2)]))
 
@@ -138,25 +138,24 @@ def test_a_loop_gets_its_poles() -> None:
     check(model, made(model, [-3.0, -4.0], q=q), q)
 
 
-def test_what_cannot_be_had() -> None:
-    """The vertical motion and the lateral ones share one isotropic stiffness; a mass on a rail without a motor stays where it is."""
+def test_wrong_requests_are_rejected() -> None:
     model = satellite().derive(native=False)
-    with pytest.raises(ControlError, match=r"place 6 poles at this configuration; 6 further ones are fixed, got 12"):
+    with pytest.raises(ControlError, match=r"6 poles.*6 further.*got 12"):
         made(model, [-1.0] * 12)
-    with pytest.raises(ControlError, match="either poles=... or weights="):
+    with pytest.raises(ControlError, match="weights="):
         Prototype.for_model(model)
-    with pytest.raises(ControlError, match="negative real parts"):
+    with pytest.raises(ControlError, match="negative"):
         made(model, 1.0)
-    with pytest.raises(ControlError, match="conjugate pairs"):
+    with pytest.raises(ControlError, match="conjugate"):
         made(model, [-1 + 1j, -1, -1, -1, -1, -1])
-    with pytest.raises(ControlError, match="is not in balance at rest"):
+    with pytest.raises(ControlError, match="not in balance"):
         made(ht.library.cart_pole().derive(native=False), -1.0, q=[0.4, 0.3])
 
 
-def test_the_report_names_what_was_missed() -> None:
-    told = Design(np.array([-1.0 + 0j, -2.0]), np.array([-1.001 + 0j, -2.2]), np.array([0j]), np.zeros(1))
-    assert told.missed.tolist() == [False, True]
-    assert "asked   -2.0000   +0.0000i   got   -2.2000   +0.0000i   out of reach" in told.report()
+def test_missed_poles() -> None:
+    design = Design(np.array([-1.0 + 0j, -2.0]), np.array([-1.001 + 0j, -2.2]), np.array([0j]), np.zeros(1))
+    assert design.missed.tolist() == [False, True]
+    assert "missed" in design.report().splitlines()[1]
 
 
 def driven_car(minimal: bool = True) -> Model:
@@ -172,7 +171,7 @@ AT_SPEED = [-1.0, -1.2, -2.5, -3 + 1j, -3 - 1j, -3.5]
 @pytest.mark.parametrize("minimal", [True, False])
 @pytest.mark.thorough
 def test_a_car_at_speed(minimal: bool) -> None:
-    """Along straight driving the law has the poles asked for, by the exact linearisation about a reference that moves."""
+    """Along straight driving the law has the requested poles, by exact linearisation about a moving reference."""
     model, q = driven_car(minimal), np.zeros(4)
     v = np.array([10.0, 0.0] if minimal else [10.0, 0.0, 0.0, 0.0])
     prototype = made(model, AT_SPEED, q=q, v=v)
@@ -186,29 +185,29 @@ def test_a_car_at_speed(minimal: bool) -> None:
     exact = linearize(model, law.with_reference(moving), q, v).poles
     np.testing.assert_allclose(np.poly(exact), np.poly(AT_SPEED), rtol=1e-3)
     np.testing.assert_allclose(law.poles(), exact, atol=1e-6)
-    # backwards the same prototype steers away: told when the law is made for it
-    with pytest.warns(UnstableWarning, match="does not hold its steady motion: unstable poles"):
+    # unstable backwards
+    with pytest.warns(UnstableWarning, match="unstable poles"):
         particle_law(model, prototype, at=(q, -v))
 
 
 @pytest.mark.thorough
-def test_motions_that_are_not_steady_are_refused() -> None:
+def test_motions_that_are_not_steady_are_rejected() -> None:
     model, rest = driven_car(), np.zeros(4)
-    with pytest.raises(ShapeError, match=r"v of the steady motion of 'car' must have shape \(2,\), got \(3,\)"):
+    with pytest.raises(ShapeError, match=r"'car'.*\(2,\).*\(3,\)"):
         made(model, -3.0, q=rest, v=[10.0, 0.0, 0.0])
-    with pytest.raises(ControlError, match="must be finite"):
+    with pytest.raises(ControlError, match="finite"):
         made(model, -3.0, q=rest, v=[np.nan, 0.0])
-    with pytest.raises(ControlError, match="has no poles: its equations change along it"):
+    with pytest.raises(ControlError, match="not a relative equilibrium"):
         made(model, AT_SPEED, q=[0.0, 0.0, 0.0, 0.2], v=[5.0, 0.0])
-    with pytest.raises(ControlError, match=r"violates the constraints of 'car' by 1\."):
+    with pytest.raises(ControlError, match=r"constraints of 'car' by 1\."):
         made(driven_car(False), -3.0, q=rest, v=[10.0, 1.0, 0.0, 0.0])
     cart_pole = ht.library.cart_pole().derive(native=False)
-    with pytest.raises(ControlError, match=r"no inputs keep the velocity of 'cart and pole' .* constant"):
+    with pytest.raises(ControlError, match="velocity of 'cart and pole'"):
         made(cart_pole, -3.0, q=[0.0, 0.5], v=[1.0, 1.0])
 
 
 def test_poles_of_higher_multiplicity() -> None:
-    """Twelve poles at one place: the formulas of a hovering vehicle say that they can be had."""
+    """Twelve equal poles, which the formulas of a hovering vehicle allow."""
     model = ht.library.quadcopter().derive(native=False)
     assert made(model, -3.0).design.is_met
 
@@ -218,8 +217,8 @@ def test_derivatives_of_the_design(moves: bool) -> None:
     model = driven_car() if moves else ht.library.furuta().derive(native=False)
     loop = LinearisedLoop.at(model, None, [10.0, 0.0] if moves else None)
     bodies, rng = tuple(model.description.inertias), np.random.default_rng(0)
-    asked = np.array(AT_SPEED if moves else [-3, -4, -5 + 2j, -5 - 2j])
-    problem = _Problem(loop, bodies, _Base.of(model, bodies, 4.0), {}, asked)
+    requested = np.array(AT_SPEED if moves else [-3, -4, -5 + 2j, -5 - 2j])
+    problem = _Problem(loop, bodies, _Base.of(model, bodies, 4.0), {}, requested)
     x, step = 0.3 * rng.standard_normal(60), 1e-6
     for direction in rng.standard_normal((3, 60)):
         ends = [problem.residual(x + s * step * direction, x, False, 0.1) for s in (1, -1)]
@@ -228,20 +227,18 @@ def test_derivatives_of_the_design(moves: bool) -> None:
 
 
 def test_an_unstable_law_warns_with_its_poles() -> None:
-    """A guess for the cart-pole that looks reasonable."""
+    """A plausible guess for the cart-pole."""
     model = ht.library.cart_pole().derive(native=False)
     guess = {name: Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)) for name in model.body_names}
     damping = {name: Damping(2.0, moment_at_center=(0.2, 0.2, 0.2)) for name in model.body_names}
     stiffness = {name: Stiffness(1.0, moment_at_center=(0.1, 0.1, 0.1)) for name in model.body_names}
-    with pytest.warns(
-        UnstableWarning, match=r"does not hold the neutral configuration: unstable poles [0-9.]+ 1/s.*for_model"
-    ):
+    with pytest.warns(UnstableWarning, match=r"unstable poles [0-9.]+ 1/s.*for_model"):
         law = energy_law(model, Prototype(guess, damping, stiffness))
     assert np.max(law.poles().real) > 0.1
     np.testing.assert_allclose(law.poles(), hover(law).poles, atol=1e-6)
 
 
-def test_poles_at_zero_that_rounding_moves_are_no_alarm() -> None:
+def test_zero_poles_moved_by_rounding_give_no_warning() -> None:
     """One motor on a body that slides freely: most poles are zero."""
     system = System(gravity=(0.0, 0.0, 0.0), name="sled")
     system.body("sled", joint=Planar(), inertia=Inertia(1.0, (0.3, 0.1, 0.0), (0.1, 0.1, 0.2)))
@@ -259,7 +256,7 @@ def test_poles_at_zero_that_rounding_moves_are_no_alarm() -> None:
     assert np.sum(np.abs(law.poles()) < 1e-3) == 6
 
 
-def test_a_stable_law_is_silent_and_another_place_can_be_named() -> None:
+def test_a_stable_law_at_another_configuration_gives_no_warning() -> None:
     system = System(name="slope")
     system.body("cart", joint=Prismatic("x"), inertia=Inertia(1.0))
     system.input("force", JointForce("cart"))

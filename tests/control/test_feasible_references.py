@@ -1,4 +1,4 @@
-"""References with a yaw rate, of trees, with allocated times; what exceeds limits is told with when and by how much."""
+"""References with a yaw rate, of trees, with allocated times; exceeded limits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_yaw_is_the_integral_of_the_prescribed_rate() -> None:
 
 
 def test_yaw_rate_through_inverted_flight_and_past_every_heading() -> None:
-    """A looping that turns about its axis all the while: where the nose points does not matter."""
+    """A looping with a constant yaw rate: no heading is singular."""
     reference = flat_reference(QUAD.model, looping(1.5, 3.6), yaw_rate=lambda t: 1.5 + 0.0 * t, duration=3.6)
     times = np.linspace(0.05, 3.55, 36)
     q, v, a = reference(times)
@@ -61,7 +61,7 @@ def test_yaw_rate_through_inverted_flight_and_past_every_heading() -> None:
 
 def test_a_yaw_rate_needs_a_duration_and_no_side() -> None:
     for wrong in ({}, {"duration": 1.0, "side": (0, 1, 0)}):
-        with pytest.raises(ControlError, match="memory"):
+        with pytest.raises(ControlError, match="duration"):
             flat_reference(QUAD.model, looping(), yaw_rate=lambda t: 0.0 * t, **wrong)
     with pytest.raises(ControlError, match="parallel"):
         flat_reference(QUAD.model, looping(), heading=(0, 0, 1), yaw_rate=lambda t: 0.0 * t, duration=1.0)
@@ -77,7 +77,7 @@ def with_arm() -> ht.Model:
     return system.derive()
 
 
-def test_tree_reference_is_feasible_and_leads_the_common_centre_of_mass() -> None:
+def test_tree_references_are_feasible_and_move_the_common_centre_of_mass() -> None:
     model = with_arm()
     path = {"upper": lambda t: 0.5 * np.sin(1.3 * t), "lower": lambda t: 0.8 - 0.3 * np.cos(2.0 * t)}
     reference = tree_reference(
@@ -99,7 +99,7 @@ def test_tree_reference_is_feasible_and_leads_the_common_centre_of_mass() -> Non
     np.testing.assert_allclose(q[:, -2], 0.5 * np.sin(1.3 * times))
 
 
-def test_tree_reference_refuses_what_it_cannot_place() -> None:
+def test_wrong_tree_references_are_rejected() -> None:
     model = with_arm()
     with pytest.raises(ht.errors.UnknownNameError, match="elbow"):
         tree_reference(model, looping(), {"elbow": 0.0})
@@ -122,25 +122,23 @@ POINTS = [[0, 0, 0], [2, 0, 1], [2.5, 2, 0.5], [0, 2, 1.0]]
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"margin": np.nan}, "margin is a share"),
-        ({"margin": 2.0}, "margin is a share"),
-        ({"speed": -1.0}, "largest speed must be positive"),
-        ({"rate": np.nan}, "largest rate must be positive"),
-        ({"heading": (0, 0, 1)}, "parallel to gravity"),
-        ({"points": [[0, 0, 0]]}, "at least two points, got 1"),
+        ({"margin": 2.0}, "margin"),
+        ({"speed": -1.0}, "speed"),
+        ({"rate": np.nan}, "rate"),
+        ({"heading": (0, 0, 1)}, "parallel"),
+        ({"points": [[0, 0, 0]]}, "two points, got 1"),
+        ({"limits": None}, "unlimited"),
+        ({"limits": Limits(0.0, 2.0)}, "long enough"),
     ],
 )
-def test_times_cannot_be_allocated_from_nonsense(options, message) -> None:
+def test_wrong_arguments_of_time_allocation_are_rejected(options, message) -> None:
     with pytest.raises(ControlError, match=message):
         timed_snap(**{"model": QUAD.model, "points": POINTS, "limits": QUAD.limits, **options})
 
 
-@pytest.mark.parametrize(
-    ("rate", "message"), [(1.0, "function of time"), (lambda t: np.nan + 0 * t, "not finite near t = ")]
-)
-def test_a_yaw_rate_that_is_none_is_refused(rate, message) -> None:
-    with pytest.raises(ControlError, match=message):
-        flat_reference(QUAD.model, looping(), yaw_rate=rate, duration=2.0)
+def test_a_yaw_rate_that_is_not_finite_is_rejected() -> None:
+    with pytest.raises(ControlError, match="not finite"):
+        flat_reference(QUAD.model, looping(), yaw_rate=lambda t: np.nan + 0 * t, duration=2.0)
 
 
 def test_shares_of_least_snap() -> None:
@@ -160,12 +158,12 @@ def test_shares_of_least_snap() -> None:
         other = best.copy()
         other[k] *= 1.05
         assert snap(best) < snap(other)
-    with pytest.raises(ControlError, match="same"):
+    with pytest.raises(ControlError, match="equal"):
         snap_shares([[0, 0, 0], [0, 0, 0]])
 
 
 def test_times_as_short_as_the_limits_allow() -> None:
-    """Within the limits, and a little faster not."""
+    """Within the limits, and infeasible if slightly faster."""
     curve = timed_snap(QUAD.model, POINTS, QUAD.limits, margin=0.0)
     reference = flat_reference(QUAD.model, curve, duration=curve.duration)
     report = reference.feasibility(QUAD.limits)
@@ -179,15 +177,11 @@ def test_times_as_short_as_the_limits_allow() -> None:
     calm = timed_snap(QUAD.model, POINTS, rate=0.5)
     v = flat_reference(QUAD.model, calm, duration=calm.duration)(np.linspace(0.0, calm.duration, 1001))[1]
     assert np.linalg.norm(v[:, 3:], axis=1).max() == pytest.approx(0.5, abs=5e-3)
-    with pytest.raises(ControlError, match="nothing limits"):
-        timed_snap(QUAD.model, POINTS)
-    with pytest.raises(ControlError, match="no time is long enough"):
-        timed_snap(QUAD.model, POINTS, Limits(0.0, 2.0))
 
 
 @pytest.mark.thorough
 def test_a_flight_along_allocated_times_keeps_thrust_and_rate() -> None:
-    """Peak thrusts and angular velocity of the simulated flight without limits in the law stay within those that were allocated."""
+    """Without limits in the law, thrusts and angular velocity of the flight stay within the allocated ones."""
     curve = timed_snap(QUAD.model, POINTS, QUAD.limits, rate=4.0)
     reference = flat_reference(QUAD.model, curve, duration=curve.duration)
     law = QUAD.law(limits=False).with_reference(reference)
@@ -197,7 +191,7 @@ def test_a_flight_along_allocated_times_keeps_thrust_and_rate() -> None:
     assert np.linalg.norm(run.v[:, 3:], axis=1).max() <= 4.01
 
 
-def test_what_is_exceeded_when_and_by_how_much() -> None:
+def test_exceeded_limits_with_time_and_excess() -> None:
     reference = flat_reference(QUAD.model, looping(1.5, 3.6), side=(0, 1, 0), duration=3.6)
     report = reference.feasibility(Limits(0.0, 5.0))
     assert report.outside
@@ -211,7 +205,7 @@ def test_what_is_exceeded_when_and_by_how_much() -> None:
 
 
 def test_exceeded_sectors() -> None:
-    """Rolling over on the spot tilts every rotor all the way round: thrust, tilt and tilt rate are told apart."""
+    """Rolling over on the spot tilts every rotor by a full turn, beyond limits of thrust, tilt and tilt rate."""
     craft = tricopter()
 
     def pose(t):
@@ -220,8 +214,8 @@ def test_exceeded_sectors() -> None:
     roll = Reference.from_pose(craft.model, pose, duration=3.0)
     sectors = [Sector(2 * k, 2 * k + 1, (0.0, 7.0), (-2.0, 2.0), rate=5.0) for k in range(3)]
     report = roll.feasibility(TiltLimits(sectors=sectors, period=0.01))
-    said = "; ".join(map(str, report.exceeded))
-    for what in ("the thrust of input", "the tilt of", "the tilt rate of"):
-        assert what in said
+    listed = "; ".join(map(str, report.exceeded))
+    for what in ("thrust of", "tilt of", "tilt rate of"):
+        assert what in listed
     free = TiltLimits(sectors=[Sector(2 * k, 2 * k + 1, (0.0, 8.0)) for k in range(3)])
     assert roll.feasibility(free).is_feasible()

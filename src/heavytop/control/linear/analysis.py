@@ -67,7 +67,8 @@ class Linearization:
         from importlib import import_module
         from importlib.util import find_spec
 
-        if find_spec("control") is None:
+        found = find_spec("control")
+        if found is None or found.origin is None:  # not a namespace package of that name
             raise ControlError("to_control() needs the package 'control': pip install control.")
         control = import_module("control")
         n = len(self.A)
