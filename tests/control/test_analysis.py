@@ -99,7 +99,7 @@ def test_export_to_python_control(lab) -> None:
     assert linear.names[0] == "eps:hull.v_x"
     control = pytest.importorskip("control") if _has_control() else None
     if control is None:
-        with pytest.raises(ControlError, match="needs the package 'control'"):
+        with pytest.raises(ControlError, match="'control'"):
             linear.to_control()
     else:
         np.testing.assert_allclose(linear.to_control().A, linear.A)
@@ -146,21 +146,21 @@ def test_computed_torque_error_equation() -> None:
     assert np.max(np.abs(flight.q[-1] - reference(8.0)[0])) < 1e-4
 
 
-def test_computed_torque_refuses(lab) -> None:
-    with pytest.raises(ControlError, match="as many inputs as degrees of freedom"):
+def test_computed_torque_rejects_unsuitable_models(lab) -> None:
+    with pytest.raises(ControlError, match="inputs"):
         computed_torque(arm(1).derive(), stiffness=1.0, damping=1.0)
-    with pytest.raises(ControlError, match="minimal coordinates"):
+    with pytest.raises(ControlError, match="minimal"):
         computed_torque(lab.vehicle("tricopter").model, stiffness=1.0, damping=1.0)
     twin = arm(1)
     twin.input("again", JointForce("upper"))
-    with pytest.raises(ControlError, match="input matrix B is singular"):
+    with pytest.raises(ControlError, match="B is singular"):
         computed_torque(twin.derive(), stiffness=1.0, damping=1.0)
     massless = System(name="massless")
     massless.body("upper", joint=Revolute("y"), inertia=Inertia(0.0))
     massless.input("motor", Wrench("upper", moment=(0, 1.0, 0)))
-    with pytest.raises(ControlError, match="mass matrix M is singular"):
+    with pytest.raises(ControlError, match="M is singular"):
         computed_torque(massless.derive(), stiffness=1.0, damping=1.0)
-    with pytest.raises(ValueError, match="damping of computed torque"):
+    with pytest.raises(ValueError, match="damping"):
         computed_torque(arm().derive(), stiffness=1.0, damping=[1.0, 2.0, 3.0])
 
 
@@ -171,8 +171,8 @@ def test_time_per_call(lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all calls between two readings, one each."""
     readings = itertools.count()
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(readings)))
-    told = lab.law("quadcopter", "Ed").call_seconds(1000)
-    assert told == 1e-3
+    seconds = lab.law("quadcopter", "Ed").call_seconds(1000)
+    assert seconds == 1e-3
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")

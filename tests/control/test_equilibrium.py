@@ -1,4 +1,4 @@
-"""Rest: balances known by hand, their spaces, and what cannot be held."""
+"""Equilibria known by hand, their tangent spaces, and unbalanced forces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rests(model: Model, found) -> None:
 
 
 def test_hover_from_a_tilted_guess() -> None:
-    """A quadcopter rests level only: it is turned back, keeps its heading, and four directions of equilibria are left."""
+    """A quadcopter rests level only: it is levelled, keeps its heading, and four directions of equilibria remain."""
     model = ht.library.quadcopter().derive(native=False)
     q = np.concatenate([[1.0, 2.0, 3.0], so3.exp([0.3, -0.2, 0.0]).T.ravel()])
     found = equilibrium(model, q)
@@ -30,7 +30,7 @@ def test_hover_from_a_tilted_guess() -> None:
     np.testing.assert_allclose(found.q[3:].reshape(3, 3).T[:, 2], [0, 0, 1], atol=1e-8)
     assert found.space.shape == (4, 10)
     np.testing.assert_allclose(found.space[:, 6:], 0.0, atol=1e-9)
-    assert "4 directions of equilibria:" in found.report()
+    assert "4 directions" in found.report()
 
 
 def test_four_bar_held_by_its_motor() -> None:
@@ -41,7 +41,7 @@ def test_four_bar_held_by_its_motor() -> None:
     q, _ = model.assemble([1.2, 1.0, -1.0])
     found = equilibrium(model, q)
     assert found.is_held
-    assert np.array_equal(found.q, q)  # an exact guess stays where it is
+    assert np.array_equal(found.q, q)  # an exact guess is unchanged
     rests(model, found)
     joint = model.coordinates.names[0]
     ends = [model.assemble(found.q + np.array([s, 0, 0]), fixed=(joint,))[0] for s in (1e-5, -1e-5)]
@@ -52,7 +52,7 @@ def test_four_bar_held_by_its_motor() -> None:
 
 
 def test_springs_hold_without_inputs() -> None:
-    """A rod on a torsional spring: k x = m g l cos(x), without any input; the equilibrium is isolated."""
+    """A rod on a torsional spring: k x = m g l cos(x) without input; the equilibrium is isolated."""
     system = System(name="sprung rod")
     system.body("rod", joint=Revolute("y"), inertia=ROD)
     system.potential(lambda q: 10.0 * q[0] ** 2)
@@ -81,19 +81,19 @@ def test_preference_between_configuration_and_inputs() -> None:
     stuck = equilibrium(model, [0.8], limits=(-1.0, 1.0), fixed=("rod",))
     assert not stuck.is_held
     assert stuck.at_limit == ("motor",)
-    assert "N m is left along 'rod.rate': the inputs are at their limits" in stuck.report()
+    assert any("'rod.rate'" in reason and "limits" in reason for reason in stuck.reasons)
 
 
-def test_what_cannot_be_held_and_why() -> None:
+def test_unbalanced_forces_and_their_causes() -> None:
     model = ht.library.cart_pole().derive(native=False)
     tilted = equilibrium(model, [0.0, 0.5], fixed=("theta",))
     assert not tilted.is_held
-    assert "is left along 'theta.rate': no input, reaction or free displacement acts there" in tilted.report()
+    assert "'theta.rate'" in tilted.report()
     np.testing.assert_allclose(tilted.left[0], 0.0, atol=1e-9)
     upright = equilibrium(model, [0.3, 0.2])
     assert upright.is_held
     assert np.sin(upright.q[1]) == pytest.approx(0.0, abs=1e-8)
-    assert len(upright.space) == 1  # the cart may stand anywhere
+    assert len(upright.space) == 1  # any position of the cart
 
 
 def test_a_slope_with_a_constant_wind() -> None:
@@ -109,9 +109,9 @@ def test_a_slope_with_a_constant_wind() -> None:
 
 def test_bad_requests() -> None:
     model = ht.library.cart_pole().derive(native=False)
-    with pytest.raises(ControlError, match="prefer must be"):
+    with pytest.raises(ControlError, match="prefer"):
         equilibrium(model, prefer="speed")
-    with pytest.raises(UnknownNameError, match="unknown joint"):
+    with pytest.raises(UnknownNameError, match="'wheel'"):
         equilibrium(model, fixed=("wheel",))
     driven = ht.library.rolling_ball(turntable=1.0, minimal=False).derive(native=False)
     with pytest.raises(ControlError, match="never at rest"):
@@ -119,8 +119,8 @@ def test_bad_requests() -> None:
 
 
 @pytest.mark.parametrize("limits", [None, (-20.0, 20.0)])
-def test_an_exact_guess_stays_where_it_is(limits) -> None:
-    """Inputs that hold the guess are found without moving it, not even by the little that would save some input."""
+def test_an_exact_guess_is_unchanged(limits) -> None:
+    """Inputs that hold the guess are found without moving it, although that would reduce the inputs."""
     system = System(name="arm")
     system.body("upper", joint=Revolute("y"), inertia=ROD)
     system.body("lower", parent="upper", at=(1, 0, 0), joint=Revolute("y"), inertia=ROD)
@@ -135,8 +135,8 @@ def test_an_exact_guess_stays_where_it_is(limits) -> None:
 
 @pytest.mark.parametrize("name", ["pendulum", "cart-pole", "furuta", "double-pendulum"])
 @pytest.mark.parametrize("turns", [0.5, -0.5, 1.5])
-def test_a_guess_that_is_a_rest_up_to_rounding_is_held(name: str, turns: float) -> None:
-    """No number is nearer to a half turn than pi: what is left there is rounding, beside forces that are no more."""
+def test_an_equilibrium_up_to_rounding_is_held(name: str, turns: float) -> None:
+    """No float is closer to a half turn than pi: the residual there is rounding."""
     model = ht.library.load(name).derive(native=False)
     q = np.zeros(model.nq)
     q[-1] = 2 * np.pi * turns
@@ -147,7 +147,7 @@ def test_a_guess_that_is_a_rest_up_to_rounding_is_held(name: str, turns: float) 
 
 @pytest.mark.parametrize(("radius", "rest"), [(1e-3, 3.0), (0.1, 3.0), (1e-4, 3.0), (1e-4, 100.0)])
 def test_small_bodies_slide_far(radius: float, rest: float) -> None:
-    """Only turns are gone in small steps: how far a spring pulls has nothing to do with the size of what it pulls."""
+    """Only turns are limited to small steps: the displacement by a spring is independent of the size of the body."""
     system = System(name="slider")
     system.body("slider", joint=Prismatic("x"), inertia=Inertia(1.0, moment_at_com=(radius**2,) * 3))
     system.joint_spring("slider", stiffness=5.0, rest=rest)

@@ -1,4 +1,4 @@
-"""Inputs that lose their effect somewhere: found by a search, told by name, and never answered with numbers beyond the model's scale."""
+"""Inputs that lose their effect at some configurations: found by a search, named, and with bounded inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORST = 1.2 / np.sqrt(DAMPING)
 
 
 def boom() -> System:
-    """A boom pulled by a force that keeps its direction in space: no lever across it."""
+    """A boom pulled by a force of fixed direction: no lever along it."""
     system = System(name="boom")
     system.body("boom", joint=Revolute("z"), inertia=ROD)
     system.frame("tip", "boom", at=(1.0, 0.0, 0.0))
@@ -81,7 +81,7 @@ def made(build: Callable[[], System]) -> Law:
 
 
 def share(law: Law, guess: np.ndarray) -> float:
-    """Smallest share of the usual effect at the admissible configuration nearest to a guess; 1 where there is none."""
+    """Smallest share of the usual effect at the admissible configuration nearest to a guess, else 1."""
     try:
         q = closed(law, guess)
     except HeavytopError:
@@ -97,7 +97,7 @@ def closed(law: Law, x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("build", [boom, arm, magnets, crank, car])
-def test_every_loss_of_rank_that_a_search_finds_is_told_and_bounded(build: Callable[[], System]) -> None:
+def test_losses_of_rank_are_named_and_bounded(build: Callable[[], System]) -> None:
     law = made(build)
     model, rng, found = law.model, np.random.default_rng(1), 0
     for _ in range(3):
@@ -117,7 +117,7 @@ def test_every_loss_of_rank_that_a_search_finds_is_told_and_bounded(build: Calla
             )
             q_R, zero = closed(law, start), np.zeros(model.nv)
             u = law.traced_law(q, v, q_R, zero, zero, model.parameter_vector())[0]
-            told = dict(
+            diagnostics = dict(
                 zip(
                     law.traced_diagnostics.outputs,
                     law.traced_diagnostics(q, v, q_R, zero, zero, model.parameter_vector()),
@@ -128,7 +128,7 @@ def test_every_loss_of_rank_that_a_search_finds_is_told_and_bounded(build: Calla
             rate = model.evaluate("acceleration", q, v, np.zeros(model.nu))
             J = {b: model.jacobian("world", b, q) for b in law.prototype.inertia}
             M_bar = sum(J[b].T @ m.matrix @ J[b] for b, m in law.prototype.inertia.items())
-            error = np.sqrt((told["a_d"] - rate) @ M_bar @ (told["a_d"] - rate))
+            error = np.sqrt((diagnostics["a_d"] - rate) @ M_bar @ (diagnostics["a_d"] - rate))
             assert law.rank is not None
             assert np.sqrt(u @ law.rank.usual @ u) <= WORST * np.sqrt(model.nu) * error * (1 + 1e-6)
         names = law.lost_directions(closed(law, best))
@@ -137,7 +137,7 @@ def test_every_loss_of_rank_that_a_search_finds_is_told_and_bounded(build: Calla
     assert found, "the search must find a place where an input is lost"
 
 
-def test_diagnostics_tell_rank_and_direction() -> None:
+def test_diagnostics_of_rank_and_lost_direction() -> None:
     law = made(boom)
     here = law.diagnostics(np.array([[0.3], [np.pi / 2]]), np.zeros(1), np.zeros(1))
     np.testing.assert_array_equal(here["rank"], [1, 0])

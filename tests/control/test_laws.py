@@ -1,4 +1,4 @@
-"""The laws: formulas, when they coincide, what the closed loop is, energy balances."""
+"""The laws: formulas, coincidences, closed loops, energy balances."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_fully_actuated_closed_loop_is_the_prototype(lab) -> None:
 
 
 @pytest.mark.parametrize("name", ["quadcopter", "bicopter"])
-def test_underactuated_residual_is_orthogonal_to_what_the_inputs_can_do(lab, name: str) -> None:
+def test_underactuated_residual_is_orthogonal_to_the_inputs(lab, name: str) -> None:
     law, rng = lab.law(name, "P"), np.random.default_rng(6)
     x, model = random_problem(rng), lab.vehicle(name).model
     q = q_of(x["G"])
@@ -145,7 +145,7 @@ def test_evaluation_broadcasts(lab) -> None:
 
 
 def spinning(model) -> Reference:
-    """A reference that turns and moves at once."""
+    """A reference that turns and moves."""
 
     def pose(t):
         R = so3.rotation_about("z", 0.7 * t) @ so3.rotation_about("x", 0.5 * np.sin(t))
@@ -263,7 +263,7 @@ def test_defect_appears_when_blocks_and_springs_do_not_match(lab) -> None:
 
 
 def test_cart_with_pole() -> None:
-    """Underactuated, joints without group of rotations: the error of each joint is a difference."""
+    """Underactuated, joints without rotation groups: the error of each joint is a difference."""
     system = System(name="cart_pole")
     system.body("cart", joint=Prismatic("x"), inertia=Inertia(1.0))
     system.body("pole", parent="cart", joint=Revolute("y"), inertia=Inertia(0.2, (0, 0, -0.5), (0.02, 0.02, 0.0)))
@@ -282,7 +282,7 @@ def test_cart_with_pole() -> None:
 
 def test_blocks_must_cover_the_system(lab) -> None:
     craft = lab.vehicle("quadcopter")
-    with pytest.raises(ControlError, match="have 3 velocities, but the system has 6"):
+    with pytest.raises(ControlError, match="3 velocities.*6"):
         energy_law(craft.model, craft.prototype, blocks=(PointBlock("hull"),))
     with pytest.raises(ControlError, match="'product' or 'se3'"):
         energy_law(craft.model, craft.prototype, transport="euler")
@@ -294,24 +294,24 @@ def test_blocks_must_cover_the_system(lab) -> None:
 
 def test_prototype_of_an_unknown_body(lab) -> None:
     craft = lab.vehicle("quadcopter")
-    with pytest.raises(UnknownNameError, match="unknown body or frame"):
+    with pytest.raises(UnknownNameError, match="'hul'"):
         energy_law(craft.model, Prototype({"hul": Inertia(1.0, moment_at_com=(1, 1, 1))}))
 
 
 def test_singular_prototype_inertia(lab) -> None:
     craft = lab.vehicle("quadcopter")
     flat = Prototype({"hull": Inertia(1.0)}, craft.prototype.damping, craft.prototype.stiffness)
-    with pytest.raises(ControlError, match=r"inertia M_bar must be positive definite.*'hull.omega"):
+    with pytest.raises(ControlError, match=r"inertia M_bar.*'hull.omega"):
         energy_law(craft.model, flat)
 
 
-def test_inputs_that_move_nothing(lab) -> None:
+def test_inputs_without_effect(lab) -> None:
     system = System(name="rail")
     system.body("hull", joint=Prismatic("x"), inertia=Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
     system.input("lift", Wrench("hull", force=(0, 0, 1.0)))
-    with pytest.raises(ControlError, match="the inputs 'lift' of 'rail' move nothing"):
+    with pytest.raises(ControlError, match="'lift' of 'rail'"):
         energy_law(system.derive(), lab.vehicle("quadcopter").prototype)
-    with pytest.raises(ValueError, match=r"needs a derived model"):
+    with pytest.raises(ValueError, match="derive"):
         energy_law(system, lab.vehicle("quadcopter").prototype)  # type: ignore[arg-type]
 
 
@@ -322,19 +322,19 @@ def test_no_inputs(lab) -> None:
         energy_law(system.derive(), lab.vehicle("quadcopter").prototype)
 
 
-def test_law_without_reference_says_so(lab) -> None:
+def test_a_law_without_reference_is_rejected(lab) -> None:
     law = lab.law("quadcopter", "Ed")
     with pytest.raises(ControlError, match="needs a reference"):
         law.traced(law.model)
 
 
-def test_law_refuses_what_is_not_finite(lab) -> None:
+def test_arguments_that_are_not_finite_are_rejected(lab) -> None:
     law = lab.law("quadcopter", "Ed")
     q, bad = law.model.neutral(), np.array([0, 0, np.nan, 0, 0, 0])
     for what, arguments in (("v", (q, bad, q)), ("v_R", (q, 0 * q[:6], q, bad)), ("a_R", (q, q[:6], q, q[:6], bad))):
-        with pytest.raises(ShapeError, match=rf"^{what} of Law\('energy' .*must be finite, got nan among its entries"):
+        with pytest.raises(ShapeError, match=rf"^{what} of Law\('energy' .*finite"):
             law(*arguments)
-    with pytest.raises(ConfigurationError, match="q_R must be finite"):
+    with pytest.raises(ConfigurationError, match="q_R"):
         law(q, np.zeros(6), np.full(12, np.inf))
 
 
@@ -364,7 +364,7 @@ def test_particle_obeys_its_error_equation(lab) -> None:
 
 
 def test_gains_may_be_parameters() -> None:
-    """Prototype moments made of parameters stay inputs of the law: one law for a sweep over gains."""
+    """Parameters of prototype moments are inputs of the law: one law for a sweep over gains."""
     system = System(name="tunable")
     total, height = system.parameter("total", 4.0), system.parameter("height", 0.1)
     system.body("hull", joint=Free(), inertia=Inertia(1.0, moment_at_com=(0.02, 0.03, 0.04)))

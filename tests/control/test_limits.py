@@ -1,4 +1,4 @@
-"""Limits of the inputs: the exact quadratic program, torque priority, recovery, bad limits."""
+"""Limits of the inputs: the quadratic program, torque priority, recovery, bad limits."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def chain(links: int) -> tuple[System, Prototype]:
     return system, prototype
 
 
-def test_many_limited_inputs_are_met_inside() -> None:
+def test_a_law_with_many_limited_inputs() -> None:
     system, prototype = chain(8)
     law = energy_law(system.derive(), prototype, limits=(-1.0, 1.0))
     u = law.traced_law(np.linspace(-3, 3, 8), *np.zeros((4, 8)), [])[0]
@@ -223,11 +223,11 @@ def test_limits_cost_a_bounded_number_of_instructions(lab) -> None:
     assert limited.native
     assert free.instructions <= 500
     assert limited.instructions <= 2700
-    # one piece, so that what is beyond the limits can be skipped as a whole
+    # one piece, so that the solver can be skipped as a whole
     assert limited.chunks == 1
 
 
-def test_as_a_rule_limits_cost_next_to_nothing(lab) -> None:
+def test_inactive_limits_cost_almost_nothing(lab) -> None:
     free, limited = (
         Program.from_traced(lab.law("quadcopter", "Ed", limits).traced_law) for limits in (None, (0.0, 6.0, 100.0))
     )
@@ -279,12 +279,12 @@ def test_random_starts_of_the_bicopter(lab, distance: float) -> None:
         (
             (0.0, 2.0),
             ControlError,
-            r"'quadcopter' cannot hover within these limits.*'thrust0' must supply 2.207, allowed 0 to 2",
+            r"'quadcopter'.*'thrust0' must supply 2.207, allowed 0 to 2",
         ),
-        ((3.0, 1.0), ControlError, "the lower one 3 is above the upper one 1"),
-        ((np.nan, 1.0), ShapeError, "must be numbers"),
-        (([0.0, 0.0], 6.0), ShapeError, r"must have shape \(4,\), got \(2,\)"),
-        (Limits(0.0, 6.0, -1.0), ControlError, "torque_priority must be positive"),
+        ((3.0, 1.0), ControlError, "lower one 3.*upper one 1"),
+        ((np.nan, 1.0), ShapeError, "nan"),
+        (([0.0, 0.0], 6.0), ShapeError, r"\(4,\), got \(2,\)"),
+        (Limits(0.0, 6.0, -1.0), ControlError, "torque_priority"),
     ],
 )
 def test_bad_limits(lab, limits, error: type[Exception], message: str) -> None:

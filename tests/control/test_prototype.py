@@ -77,17 +77,13 @@ def test_bad_poles(lateral: tuple[complex, ...], message: str) -> None:
 
 def test_not_positive_moment_names_the_kind() -> None:
     inertia = Inertia(1.0, moment_at_com=(0.02, 0.02, 0.02))
-    with pytest.raises(
-        ControlError, match=r"stiffness between 'world' and 'hull' is not positive: its total must be > 0"
-    ):
+    with pytest.raises(ControlError, match=r"stiffness between 'world' and 'hull'"):
         Prototype.of_body(inertia, Damping(1.0, moment_at_center=(1, 1, 1)), Stiffness(0.0, moment_at_center=(1, 1, 1)))
-    with pytest.raises(
-        ControlError, match=r"damping between .* moment about its own centre .* must be positive definite"
-    ):
+    with pytest.raises(ControlError, match=r"damping between 'world' and 'hull'"):
         Prototype.of_body(inertia, Damping(1.0), Stiffness(1.0, moment_at_center=(1, 1, 1)))
 
 
-def test_desired_moments_need_not_be_those_of_particles() -> None:
+def test_desired_moments_need_not_be_physical() -> None:
     moment = (0.25, 0.19, 0.05)  # violates the triangle inequality
     assert DesiredDamping(4.8, (0, 0, 0.07), moment).total == 4.8
     with pytest.raises(ControlError, match="negative eigenvalue"):
@@ -95,5 +91,5 @@ def test_desired_moments_need_not_be_those_of_particles() -> None:
 
 
 def test_prototype_without_inertia() -> None:
-    with pytest.raises(ControlError, match="at least one body"):
+    with pytest.raises(ControlError, match="body"):
         Prototype({})

@@ -119,7 +119,7 @@ def test_wrappers_hand_the_period_on(lab, integral_law) -> None:
 def test_virtual_vehicle_is_not_sampled(lab) -> None:
     law, model = lab.law("quadcopter", "Ed"), lab.vehicle("quadcopter").model
     virtual = VirtualVehicle(law, Reference.set_point(model, model.neutral()))
-    with pytest.raises(ControlError, match=r"samples it every 0.01 s. Give simulate\(..., hold='continuous'\)"):
+    with pytest.raises(ControlError, match=r"0.01 s.*hold='continuous'"):
         simulate(model, (model.neutral(), np.zeros(6)), 0.1, 0.01, control=virtual)
 
 

@@ -81,7 +81,7 @@ def test_load_prototype_numbers(lab) -> None:
     assert p.damping["world", "load"].moment_at_origin[0, 0] == pytest.approx(3.15233, abs=6e-6)
     assert p.stiffness["world", "load"].moment_at_origin[0, 0] == pytest.approx(10.72188, abs=6e-6)
     poles = (-1.5, -1.5, -3.2 + 2.4j, -3.2 - 2.4j)
-    with pytest.raises(ControlError, match="anchor must be"):
+    with pytest.raises(ControlError, match="anchor"):
         Prototype.hanging_load(poles, 0.5, anchor="world")
-    with pytest.raises(ControlError, match="its stiffness about the joint would be -"):
+    with pytest.raises(ControlError, match="stiffness.* -"):
         Prototype.hanging_load((-0.5, -0.5, -0.6, -0.6), 0.5)
