@@ -23,11 +23,11 @@ from dataclasses import FrozenInstanceError, fields, is_dataclass
 from enum import Enum
 from functools import cached_property, lru_cache, partial, wraps
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from heavytop._arrays import is_symbolic, to_sx
+from heavytop._arrays import constant, is_symbolic, to_sx
 from heavytop.functions.pickling import Portable
 from heavytop.functions.store import store
 
@@ -66,17 +66,24 @@ class ValueType(ABCMeta):
         if name not in ("__setattr__", "__delattr__"):
             super().__setattr__(name, member)
 
-    def __call__(cls, *arguments: Any, **options: Any) -> Any:
-        arguments = tuple(item if type(item) in _ATOMS else frozen(item) for item in arguments)
-        options = {name: item if type(item) in _ATOMS else frozen(item) for name, item in options.items()}
-        value = super().__call__(*arguments, **options)
-        state = vars(value)
-        for part in state.values():
-            if type(part) is np.ndarray:
-                part.setflags(write=False)
-        state.setdefault("_call", Origin(cls, arguments, options))
-        state["_sealed"] = True
-        return value
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """That of the constructor, for ``help`` and completion."""
+        return _signature(cls)
+
+    if not TYPE_CHECKING:  # a type checker must see the constructors
+
+        def __call__(cls, *arguments: Any, **options: Any) -> Any:
+            arguments = tuple(item if type(item) in _ATOMS else frozen(item) for item in arguments)
+            options = {name: item if type(item) in _ATOMS else frozen(item) for name, item in options.items()}
+            value = super().__call__(*arguments, **options)
+            state = vars(value)
+            for part in state.values():
+                if type(part) is np.ndarray:
+                    part.setflags(write=False)
+            state.setdefault("_call", Origin(cls, arguments, options))
+            state["_sealed"] = True
+            return value
 
 
 class Value(Portable, metaclass=ValueType):
@@ -187,7 +194,7 @@ def frozen(value: Any) -> Any:
         return kind(frozen(item) for item in value)
     if kind is dict:
         return {name: frozen(item) for name, item in value.items()}
-    return value
+    return constant(value) if hasattr(value, "to_casadi") else value
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------------------
@@ -389,9 +396,9 @@ def _signature(maker: Callable[..., Any]) -> inspect.Signature:
 @lru_cache(4096)
 def global_names(code: CodeType) -> tuple[str, ...]:
     names = dict.fromkeys(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= dict.fromkeys(global_names(constant))
+    for item in code.co_consts:
+        if isinstance(item, CodeType):
+            names |= dict.fromkeys(global_names(item))
     return tuple(names)
 
 
