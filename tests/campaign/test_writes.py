@@ -35,7 +35,7 @@ if kind == "page":  # rendered once: what is tried is the writing
     sys.modules["heavytop.show.page"].page = lambda report: rendered[id(report)]
 if kind == "figure":
     from heavytop.show import plots
-    figures = [plots._figure(2.0, 1.0) for _ in runs]
+    figures = [plots.new_figure(2.0, 1.0) for _ in runs]
     for k, figure in enumerate(figures):
         figure.set_layout_engine("none")
         figure.add_axes((0.2, 0.2, 0.7, 0.7)).plot([0.0, 1.0 + k])
@@ -76,7 +76,7 @@ def write(place, which):
     elif kind == "page":
         write_page(reports[which], place / "run.html")
     elif kind == "figure":
-        plots._written(figures[which], place / "run.png")
+        plots.written(figures[which], place / "run.png")
     elif kind == "export":
         export_c(place / "c", functions[which])
     elif kind == "plan":
