@@ -244,9 +244,9 @@ def named_limits(
     direct: dict[str, tuple[float, float]] = {}
     for name, given in limits.items():
         if isinstance(given, JointLimits):
-            expanded |= joint_inputs(model, name, given, what)
+            expanded |= _joint_inputs(model, name, given, what)
             if any(entry not in model.u_names for entry in names):
-                expanded |= joint_states(model, name, given, error)
+                expanded |= _joint_states(model, name, given, error)
         elif name not in names:
             raise unknown_name(f"{_kinds(model, names)} of {model.name!r} (in {what})", str(name), names)
         else:
@@ -260,7 +260,7 @@ def _kinds(model: Model, names: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(present[:-1]), present[-1]))) if present else "entry"
 
 
-def joint_inputs(model: Model, name: Any, given: JointLimits, what: str = "limits") -> dict[str, tuple[float, float]]:
+def _joint_inputs(model: Model, name: Any, given: JointLimits, what: str = "limits") -> dict[str, tuple[float, float]]:
     """Limits of the inputs that drive a joint, by their names."""
     joints = [edge.label for edge in model.description.joints]
     if name not in joints:
@@ -273,7 +273,7 @@ def joint_inputs(model: Model, name: Any, given: JointLimits, what: str = "limit
     return pairs
 
 
-def joint_states(
+def _joint_states(
     model: Model, name: Any, given: JointLimits, error: type[Exception] = ControlError
 ) -> dict[str, tuple[float, float]]:
     """Limits of coordinate and velocity of a joint, by their names; empty for a joint with several coordinates."""

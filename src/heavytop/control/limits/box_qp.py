@@ -133,7 +133,8 @@ def _path(n: int) -> Any:
     """The CasADi function (H, target, lower, upper) -> u that follows the path of active sets."""
     import casadi
 
-    h, x, low, high = (casadi.SX.sym(*size) for size in (("H", n, n), ("x", n), ("low", n), ("high", n)))
+    h = casadi.SX.sym("H", n, n)
+    x, low, high = (casadi.SX.sym(name, n) for name in ("x", "low", "high"))
     clipped = lambda u: casadi.fmin(casadi.fmax(u, low), high)  # noqa: E731
     # start: the limits that the target exceeds are active, then one step along the scaled gradient
     u = _on_face(h, x, x < low, x > high, low, high)

@@ -75,7 +75,8 @@ class Sector:
 
     def nearest(self, force: Any) -> np.ndarray:
         """The admissible force (2,) nearest to a given one, in N, without regard to the rate."""
-        foot = _foot(*scalars(to_sx(force)), self, _window(self, None, 0.0))
+        x, y = scalars(to_sx(force))
+        foot = _foot(x, y, self, _window(self, None, 0.0))
         return np.array([float(foot.length * foot.x), float(foot.length * foot.y)])
 
     def excess(self, force: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
