@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from heavytop.compile import Call, Schedule, Stepper, Traced, trace
 from heavytop.compile.schedule import Item, in_order
 from heavytop.errors import SimulationError
-from heavytop.simulate.tape import Slot, Slots, Tape, Value
+from heavytop.simulate.tape import Slot, Slots, Tape, TapeValue
 
 SIZE, LASTING, STEPS = 2, 3, 3
 ONE = trace(lambda x: {"y": 0.5 - 0.75 * x[::-1]}, {"x": (SIZE,)}, name="one")
@@ -188,7 +188,7 @@ def interpret(program: Program, lasting: list[np.ndarray], k: int, held: dict[An
 # --- the same through the tape --------------------------------------------------------------------------------------------------
 
 
-def write_down(program: Program, tape: Tape, lasting: Sequence[Slot], r: dict[int, Value]) -> None:
+def write_down(program: Program, tape: Tape, lasting: Sequence[Slot], r: dict[int, TapeValue]) -> None:
     def keep(targets: Sequence[int], arrays: Sequence[Any]) -> None:
         r.update({k: tape.value(x, "register") for k, x in zip(targets, arrays, strict=True)})
 
