@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 FORMAT = "heavytop run 1"
 HDF5 = b"\x89HDF\r\n\x1a\n"
+OLD_ENDINGS = {"refused": "controller_failed"}
+"""Outcomes that had another name before 0.2.0."""
 PARTS = {"q": "coordinates", "v": "velocities", "u": "inputs"}
 
 
@@ -321,7 +323,7 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
         integrator=meta["integrator"],
         t=data["time"].values,
         **arrays,
-        outcome=Outcome(Ending(ending), message, end, tuple(trajectory)),
+        outcome=Outcome(Ending(OLD_ENDINGS.get(ending, ending)), message, end, tuple(trajectory)),
         outcomes=flat.reshape(batch),
         **labels,
         channels={label: _channel(data, label, shape) for label, shape in meta["channels"].items()},
