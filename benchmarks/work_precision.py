@@ -82,8 +82,7 @@ def heavy_top() -> list[PrecisionPoint]:
 
 def tricopter() -> list[PrecisionPoint]:
     sys.path.insert(0, str(ROOT / "tests"))
-    from tricopter_load import relative_transform
-    from tricopter_load import tricopter as describe
+    from tricopter_load import relative_transform, tricopter as describe
 
     data = golden("c_tricopter")["trajectories"]["damped"]
     model = describe().derive()

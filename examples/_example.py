@@ -40,8 +40,7 @@ def page(run, path: Path, index: int = 0) -> None:
 
 def flown(flight, path: Path) -> None:
     """Write the page of a flight in 3-D and a picture of its path, and say where."""
-    from heavytop.show.flight import flight_report
-    from heavytop.show.page import write_page
+    from heavytop.show import flight_report, write_page
 
     report = flight_report(flight)
     finish(path_figure(report.scene), path.with_suffix(".png"))

@@ -4,7 +4,7 @@ import numpy as np
 from _example import figure, finish, folder
 
 from heavytop.plan import problems
-from heavytop.show.page import write_page
+from heavytop.show import write_page
 from heavytop.show.plan_report import plan_report
 
 out = folder(__doc__)

@@ -4,7 +4,7 @@ import numpy as np
 from _example import figure, finish, flown, folder
 
 import heavytop as ht
-from heavytop.control.linear.analysis import hover
+from heavytop.control import hover
 
 out = folder(__doc__)
 

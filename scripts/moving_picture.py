@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 import heavytop as ht
-from heavytop.show.flight import write_flight
+from heavytop.show import write_flight
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))

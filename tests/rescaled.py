@@ -11,8 +11,8 @@ import numpy as np
 import heavytop as ht
 from heavytop._arrays import as_array, concatenate, substitute
 from heavytop.geometry import se3
-from heavytop.system.description.description import Basis, Description, at_defaults
-from heavytop.system.description.inputs import BodyWrench
+from heavytop.system import BodyWrench, Description, at_defaults
+from heavytop.system.description.description import Basis
 from heavytop.system.forces.armature import Armature
 from heavytop.system.forces.damper import Damper
 from heavytop.system.forces.dissipation import Dissipation

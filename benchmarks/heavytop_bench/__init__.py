@@ -4,10 +4,6 @@ A benchmark is a module with ``TITLE`` and ``run(effort, peers) -> Report``; :mo
 """
 
 from heavytop_bench.measure import BenchEffort as BenchEffort
-from heavytop_bench.peers import Peer as Peer
-from heavytop_bench.peers import Trial as Trial
-from heavytop_bench.registry import BENCHMARKS as BENCHMARKS
-from heavytop_bench.registry import run as run
-from heavytop_bench.registry import run_all as run_all
-from heavytop_bench.report import BenchReport as BenchReport
-from heavytop_bench.report import Ratio as Ratio
+from heavytop_bench.peers import Peer as Peer, Trial as Trial
+from heavytop_bench.registry import BENCHMARKS as BENCHMARKS, run as run, run_all as run_all
+from heavytop_bench.report import BenchReport as BenchReport, Ratio as Ratio

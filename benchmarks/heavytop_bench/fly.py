@@ -8,7 +8,7 @@ from math import isfinite
 import numpy as np
 
 from heavytop.control import random_states, region_of_attraction
-from heavytop.copters.vehicles import tricopter
+from heavytop.copters import tricopter
 from heavytop_bench import conditions, hummingbird
 from heavytop_bench.measure import BenchEffort
 from heavytop_bench.peers import Peer, divide

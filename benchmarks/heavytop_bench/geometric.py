@@ -13,9 +13,8 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, from_columns, transpose, vector
 from heavytop.compile import Traced
-from heavytop.control.laws.law import FeedbackLaw, trace_inputs
-from heavytop.control.observers.hull import Hull
-from heavytop.copters.vehicle import Vehicle
+from heavytop.control import FeedbackLaw, Hull, trace_inputs
+from heavytop.copters import Vehicle
 from heavytop.geometry import so3
 
 POSITION_GAIN, VELOCITY_GAIN = np.array([6.5, 6.5, 15.0]), np.array([4.0, 4.0, 9.0])

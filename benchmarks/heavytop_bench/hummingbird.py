@@ -10,19 +10,23 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, vector
-from heavytop.control import random_states, region_of_attraction
-from heavytop.control.laws.prototype import Prototype
-from heavytop.control.laws.tracking_laws import energy_law
-from heavytop.control.references.curves import Curve, circle, minimum_snap
-from heavytop.control.references.flatness import flat_reference
-from heavytop.control.references.reference import Reference, pose_coordinates
+from heavytop.control import (
+    Curve,
+    Prototype,
+    Reference,
+    circle,
+    energy_law,
+    flat_reference,
+    minimum_snap,
+    pose_coordinates,
+    random_states,
+    region_of_attraction,
+)
+from heavytop.copters import RotorPlant, Vehicle, agile_prototype, multicopter, quadcopter
 from heavytop.copters.catalogue import load
-from heavytop.copters.robust_controller import agile_prototype
-from heavytop.copters.rotor_plant import OnRotors, RotorPlant
-from heavytop.copters.vehicle import Vehicle
-from heavytop.copters.vehicles import multicopter, quadcopter
+from heavytop.copters.rotor_plant import OnRotors
 from heavytop.geometry import se3, so3
-from heavytop.ocp.bounds import Limits
+from heavytop.ocp import Limits
 from heavytop.simulate import Run, simulate
 from heavytop_bench.peers.base import Peer
 

@@ -11,16 +11,14 @@ import numpy as np
 
 from heavytop.geometry import se3
 from heavytop.library import panda
-from heavytop.system import Damping, Free, Inertia, JointForce, Revolute, Stiffness, System, Thruster
-from heavytop.system.description.inputs import BodyWrench
+from heavytop.system import BodyWrench, Damping, Free, Inertia, JointForce, Revolute, Stiffness, System, Thruster
 from heavytop_bench.measure import BenchEffort
 from heavytop_bench.peers import Peer
 from heavytop_bench.report import BenchReport
 
 if TYPE_CHECKING:
     from heavytop.control import Prototype
-    from heavytop.system import Model
-    from heavytop.system.kinematics.kinematics import Kinematics
+    from heavytop.system import Kinematics, Model
 
 TITLE = "laws with limits on all inputs: seconds to prepare one, microseconds a call"
 PREPARED = 10.0

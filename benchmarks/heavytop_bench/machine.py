@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from heavytop._version import __version__
-from heavytop.compile.jit import host
+from heavytop.compile import host
 from heavytop.errors import CompileError
 from heavytop_bench.peers import versions
 

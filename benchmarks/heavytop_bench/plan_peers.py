@@ -10,11 +10,11 @@ import numpy as np
 
 from heavytop import library
 from heavytop._arrays import Floats
-from heavytop.ocp.inverse_inputs import needed_inputs
+from heavytop.ocp import needed_inputs
 from heavytop.ocp.solvers import Solution, SolveRequest
 from heavytop.plan import Effort, Ipopt, plan
 from heavytop.simulate import simulate
-from heavytop.system.model import Model
+from heavytop.system import Model
 from heavytop_bench.agreement import DisagreementError, check
 from heavytop_bench.measure import BenchEffort
 from heavytop_bench.peers import Peer, divide

@@ -10,8 +10,7 @@ from heavytop import control, copters
 from heavytop.plan import Plan, problems
 from heavytop.plan.problems import Task
 from heavytop.simulate import simulate
-from heavytop.system import Inertia
-from heavytop.system.model import Model
+from heavytop.system import Inertia, Model
 from heavytop_bench.report import BenchReport
 
 ERRORS = {"m +10 %, J -10 %": (1.1, 0.9), "m -10 %, J +10 %": (0.9, 1.1)}

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.simulate import simulate
-from heavytop.simulate.dynamics import as_dynamics
+from heavytop.simulate import as_dynamics, simulate
 
 OFTEN = 10**9
 """Record stride that keeps start and end only."""

@@ -10,18 +10,13 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, vector
-from heavytop.control import OnPart, Sensed, Windy, flat_reference
-from heavytop.control.laws.base import BaseController
-from heavytop.control.observers.sensors import Sensors
+from heavytop.control import BaseController, OnPart, Sensed, Sensors, Windy, flat_reference
+from heavytop.copters import Failover, RotorPlant, Vehicle, agile_law, hexacopter, robust_controller
 from heavytop.copters.catalogue import load
 from heavytop.copters.maneuvers import make
-from heavytop.copters.robust_controller import ATTITUDE, POSITION, TORQUE_PRIORITY, agile_law, robust_controller
+from heavytop.copters.robust_controller import ATTITUDE, POSITION, TORQUE_PRIORITY
 from heavytop.copters.rotor_failure.dead_rotor import DeadRotorLaw
-from heavytop.copters.rotor_failure.failover import Failover
 from heavytop.copters.rotor_failure.remaining import without_rotors
-from heavytop.copters.rotor_plant import RotorPlant
-from heavytop.copters.vehicle import Vehicle
-from heavytop.copters.vehicles import hexacopter
 from heavytop.geometry import so3
 from heavytop.simulate import Run, simulate
 from heavytop_bench.geometric import GeometricLaw

@@ -128,7 +128,7 @@ def oblique_chain(n: int) -> System:
 
 
 def _chain(scratch: Path, n: int) -> MeasuredRobot:
-    from heavytop.io.robot_files import load
+    from heavytop.io import load
 
     file = scratch / "chain.urdf"
     oblique_chain(n).derive(native=False).to_urdf(file)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heavytop._arrays import unflatten_columns
-from heavytop.geometry.quaternion import quaternion_from_rotation
+from heavytop.geometry import quaternion_from_rotation
 from heavytop.system import Model
 from heavytop_bench.trees import Tree
 

@@ -118,7 +118,7 @@ def usage() -> tuple[float, float]:
 
 def on_workers(study: Study, store: Path, workers: int, report: BenchReport) -> tuple[float, float]:
     """Seconds of all processors, and of the wall."""
-    from heavytop.functions.pickling import pack
+    from heavytop.functions import pack
     from heavytop.sweep.cluster import work
     from heavytop.sweep.dask_client import connected
 

@@ -26,9 +26,9 @@ from heavytop.mechanics import (
     moving_frame,
     multipliers,
     rigid_body,
+    spatial_newton_euler as sne,
     unified,
 )
-from heavytop.mechanics import spatial_newton_euler as sne
 from heavytop.mechanics.functions import Evaluator
 
 PAGE = Path(__file__).parent / "agreement.md"

@@ -16,75 +16,78 @@ Where to begin; ``help`` of each name has shapes, units and an example:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from heavytop import coordinates as coordinates
-from heavytop import errors as errors
-from heavytop import geometry as geometry
-from heavytop import system as system
-from heavytop._arrays import matrix as matrix
-from heavytop._arrays import vector as vector
+from heavytop import coordinates as coordinates, errors as errors, geometry as geometry, system as system
+from heavytop._arrays import matrix as matrix, vector as vector
 from heavytop._version import __version__ as __version__
-from heavytop.system import Box as Box
-from heavytop.system import Capsule as Capsule
-from heavytop.system import Coupled as Coupled
-from heavytop.system import Custom as Custom
-from heavytop.system import Cylinder as Cylinder
-from heavytop.system import Cylindrical as Cylindrical
-from heavytop.system import Damping as Damping
-from heavytop.system import Ellipsoid as Ellipsoid
-from heavytop.system import Fixed as Fixed
-from heavytop.system import ForceElement as ForceElement
-from heavytop.system import Free as Free
-from heavytop.system import Inertia as Inertia
-from heavytop.system import JointElement as JointElement
-from heavytop.system import JointForce as JointForce
-from heavytop.system import JointLimits as JointLimits
-from heavytop.system import Mesh as Mesh
-from heavytop.system import Model as Model
-from heavytop.system import PairElement as PairElement
-from heavytop.system import Planar as Planar
-from heavytop.system import Prescribed as Prescribed
-from heavytop.system import Prismatic as Prismatic
-from heavytop.system import Revolute as Revolute
-from heavytop.system import Sphere as Sphere
-from heavytop.system import Spherical as Spherical
-from heavytop.system import Stiffness as Stiffness
-from heavytop.system import System as System
-from heavytop.system import Thruster as Thruster
-from heavytop.system import Universal as Universal
-from heavytop.system import Wrench as Wrench
+from heavytop.system import (
+    Box as Box,
+    Capsule as Capsule,
+    Coupled as Coupled,
+    Custom as Custom,
+    Cylinder as Cylinder,
+    Cylindrical as Cylindrical,
+    Damping as Damping,
+    Ellipsoid as Ellipsoid,
+    Fixed as Fixed,
+    ForceElement as ForceElement,
+    Free as Free,
+    Inertia as Inertia,
+    JointElement as JointElement,
+    JointForce as JointForce,
+    JointLimits as JointLimits,
+    Mesh as Mesh,
+    Model as Model,
+    PairElement as PairElement,
+    Planar as Planar,
+    Prescribed as Prescribed,
+    Prismatic as Prismatic,
+    Revolute as Revolute,
+    Sphere as Sphere,
+    Spherical as Spherical,
+    Stiffness as Stiffness,
+    System as System,
+    Thruster as Thruster,
+    Universal as Universal,
+    Wrench as Wrench,
+)
 
 if TYPE_CHECKING:
-    from heavytop import compile as compile
-    from heavytop import control as control
-    from heavytop import copters as copters
-    from heavytop import equations as equations
-    from heavytop import io as io
-    from heavytop import library as library
-    from heavytop import mechanics as mechanics
-    from heavytop import plan as plan
-    from heavytop import show as show
+    from heavytop import (
+        compile as compile,
+        control as control,
+        copters as copters,
+        equations as equations,
+        io as io,
+        library as library,
+        mechanics as mechanics,
+        plan as plan,
+        show as show,
+    )
     from heavytop.copters import maneuvers as maneuvers
-    from heavytop.io import conventions as conventions
-    from heavytop.io.robot_files import load as load
-    from heavytop.simulate import RKMK4 as RKMK4
-    from heavytop.simulate import RKMK6 as RKMK6
-    from heavytop.simulate import RKMK8 as RKMK8
-    from heavytop.simulate import RKMK45 as RKMK45
-    from heavytop.simulate import EnergyMomentum as EnergyMomentum
-    from heavytop.simulate import Event as Event
-    from heavytop.simulate import Feedback as Feedback
-    from heavytop.simulate import ProjectedRK4 as ProjectedRK4
-    from heavytop.simulate import Run as Run
-    from heavytop.simulate import UserDynamics as UserDynamics
-    from heavytop.simulate import Variational as Variational
-    from heavytop.simulate import prepare as prepare
-    from heavytop.simulate import simulate as simulate
-    from heavytop.simulate import simulate_dynamics as simulate_dynamics
-    from heavytop.sweep import attitude as attitude
-    from heavytop.sweep import choice as choice
-    from heavytop.sweep import normal as normal
-    from heavytop.sweep import sweep as sweep
-    from heavytop.sweep import uniform as uniform
+    from heavytop.io import conventions as conventions, load as load
+    from heavytop.simulate import (
+        RKMK4 as RKMK4,
+        RKMK6 as RKMK6,
+        RKMK8 as RKMK8,
+        RKMK45 as RKMK45,
+        EnergyMomentum as EnergyMomentum,
+        Event as Event,
+        Feedback as Feedback,
+        ProjectedRK4 as ProjectedRK4,
+        Run as Run,
+        UserDynamics as UserDynamics,
+        Variational as Variational,
+        prepare as prepare,
+        simulate as simulate,
+        simulate_dynamics as simulate_dynamics,
+    )
+    from heavytop.sweep import (
+        attitude as attitude,
+        choice as choice,
+        normal as normal,
+        sweep as sweep,
+        uniform as uniform,
+    )
 
 _LAYERS = (
     "compile",

@@ -43,8 +43,13 @@ class Progress:
 
     def _started(self) -> Any:
         from rich.console import Console
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
+        from rich.progress import (
+            BarColumn,
+            Progress as RichProgress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
         texts = TextColumn("{task.description}"), TextColumn("{task.fields[text]}")
         columns = (texts[0], BarColumn(), TaskProgressColumn(), texts[1], TimeRemainingColumn())

@@ -25,7 +25,7 @@ import heavytop as ht
 from heavytop import library
 from heavytop.cli import app
 from heavytop.cli.bench import complete_benchmark
-from heavytop.compile.jit import host
+from heavytop.compile import host
 from heavytop.errors import ModelError, UnknownNameError
 from heavytop.plan import Effort
 

@@ -10,7 +10,7 @@ import pytest
 from browser.chromium import Tab, chromium, find_chromium
 
 from heavytop.copters import catalogue, fly
-from heavytop.show.flight import write_flight
+from heavytop.show import write_flight
 
 pytestmark = pytest.mark.browser
 

@@ -15,8 +15,7 @@ import pytest
 from browser.chromium import Tab, chromium, find_chromium
 from show.demo import looping
 
-from heavytop.show.page import write_page
-from heavytop.show.scene import Report
+from heavytop.show import Report, write_page
 
 pytestmark = pytest.mark.browser
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from heavytop._arrays import components, matrix, transpose, vector
-from heavytop.compile.trace import trace
+from heavytop.compile import trace
 
 
 def skew(a):

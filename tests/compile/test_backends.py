@@ -15,10 +15,9 @@ from compile.chain import chain
 
 from heavytop._arrays import from_sx, to_sx
 from heavytop._format import safe_names
-from heavytop.compile import export_c, numpy_function, numpy_source, sympy_expressions, trace
-from heavytop.compile.backends.c99 import allocate, literal
+from heavytop.compile import Op, Program, export_c, literal, numpy_function, numpy_source, sympy_expressions, trace
+from heavytop.compile.backends.c99 import allocate
 from heavytop.compile.backends.c_export import FLAGS, measure_cortex_m7
-from heavytop.compile.program import Op, Program
 from heavytop.errors import FileFormatError, ModelError, UnknownNameError
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from compile.chain import chain
 
-from heavytop.compile import Kernel, NativeCodeWarning, trace
-from heavytop.compile import kernel as kernel_module
+from heavytop.compile import Kernel, NativeCodeWarning, kernel as kernel_module, trace
 from heavytop.compile.passes.tiles import PART
 from heavytop.errors import CompileError, ShapeError
 

@@ -12,16 +12,13 @@ import pytest
 from processes import GUARD
 
 import heavytop as ht
-from heavytop.compile import Kernel, NativeCodeWarning, Program, Stepper, Traced, trace
+from heavytop.compile import Kernel, NativeCodeWarning, Program, Stepper, Traced, host, trace
 from heavytop.compile.backends.kernel_loops import kernel_module
 from heavytop.compile.backends.lanes import Lanes
-from heavytop.compile.jit import Library, Machine, compile_text, external_functions, host
+from heavytop.compile.jit import Library, Machine, compile_text, external_functions
 from heavytop.control import Limits, energy_law
 from heavytop.copters import quadcopter
-from heavytop.simulate import RKMK4
-from heavytop.simulate.dynamics import as_dynamics
-from heavytop.simulate.plant import Control
-from heavytop.simulate.step_assembly import step_schedule
+from heavytop.simulate import RKMK4, Control, as_dynamics, step_schedule
 
 AVX2 = Machine("haswell", "", host().triple, host().llvm)
 ARM = Machine("generic", "+neon", "aarch64-unknown-linux-gnu", host().llvm)

@@ -4,8 +4,7 @@ import casadi
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, seed, settings
-from hypothesis import strategies as st
+from hypothesis import given, seed, settings, strategies as st
 
 from heavytop._arrays import from_sx, to_sx
 from heavytop.compile import Kernel, Op, Program, trace

@@ -219,7 +219,7 @@ def test_errors(stepper):
 
 
 def test_decayed_states_rest_at_zero_and_the_mode_is_restored():
-    from heavytop.compile.jit import host
+    from heavytop.compile import host
 
     half = trace(lambda x: 0.5 * x, {"x": ()}, name="half")
     run = Stepper(Schedule({"half": half}, {"x": ()}, ("x",), [Call("half", ("x",), ("x",))])).run(

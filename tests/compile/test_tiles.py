@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from compile.chain import chain
 
-from heavytop.compile import Kernel, Program, trace
+from heavytop.compile import Call, Kernel, Program, Schedule, Stepper, trace
 from heavytop.compile.passes.buffers import place_buffers
 from heavytop.compile.passes.tiles import TILE, TILE_ABOVE
-from heavytop.compile.schedule import Call, Schedule, in_order
-from heavytop.compile.stepper import Stepper
+from heavytop.compile.schedule import in_order
 
 
 @pytest.fixture(scope="module")

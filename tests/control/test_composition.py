@@ -15,9 +15,7 @@ from heavytop import control
 from heavytop.compile import Traced, trace
 from heavytop.control import Actuated, Delayed, Noisy, Propellers, VirtualVehicle, Windy
 from heavytop.errors import ControlError, HeavytopError, SimulationError
-from heavytop.simulate import simulate
-from heavytop.simulate.controller import bind
-from heavytop.simulate.dynamics import as_dynamics
+from heavytop.simulate import as_dynamics, bind, simulate
 
 PERIOD, LAG = 0.02, 0.05
 START = (np.array([0.3]), np.array([-0.2]))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from heavytop._arrays import jacobian, symbol
 from heavytop.compile import Kernel, Program, trace, trace_of
 from heavytop.compile.passes.lazy_branches import usual_size
-from heavytop.control import ClosedLoop, Limits, Prototype, energy_law, random_states, region_of_attraction
-from heavytop.control.limits.box_qp import box_qp
+from heavytop.control import ClosedLoop, Limits, Prototype, box_qp, energy_law, random_states, region_of_attraction
 from heavytop.errors import ControlError, ShapeError
 from heavytop.geometry import so3
 from heavytop.system import Damping, Free, Inertia, JointForce, Prismatic, Stiffness, System

@@ -361,7 +361,7 @@ def test_bounds_of_frames_use_the_parameters(length: float) -> None:
 
 
 def test_joint_names_with_a_common_prefix() -> None:
-    from heavytop.ocp.bounds import state_bounds
+    from heavytop.ocp import state_bounds
 
     system = ht.System(gravity=(0, 0, 0))
     heavy = ht.Inertia(1.0, com=(0.1, 0, 0), moment_at_com=(0.1, 0.1, 0.1))

@@ -12,9 +12,8 @@ from processes import GUARD
 
 import heavytop as ht
 from heavytop import control
-from heavytop.compile.backends.c_export import MARK
-from heavytop.control.mpc import controller as mpc_controller
-from heavytop.control.mpc import export as mpc_export
+from heavytop.compile import MARK
+from heavytop.control.mpc import controller as mpc_controller, export as mpc_export
 from heavytop.errors import ControlError, FileFormatError
 
 needs_compiler = pytest.mark.skipif(

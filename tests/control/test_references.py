@@ -10,6 +10,7 @@ from heavytop import control, vector
 from heavytop.control import (
     Reference,
     circle,
+    derivatives,
     figure_eight,
     flat_reference,
     looping,
@@ -19,7 +20,6 @@ from heavytop.control import (
     smoothstep,
     thrust_reference,
 )
-from heavytop.control.references.curves import derivatives
 from heavytop.errors import ControlError, ShapeError
 from heavytop.geometry import se3, so3
 

@@ -108,7 +108,7 @@ def test_a_design_prints_nothing_by_default(cart: ht.Model, capsys: pytest.Captu
 
 @pytest.mark.thorough
 def test_observers_of_a_vehicle_whose_masses_are_parameters() -> None:
-    from heavytop.control.observers.hull import Hull
+    from heavytop.control import Hull
 
     model = ht.library.quadcopter().derive()
     hull = Hull.of(model)

@@ -32,9 +32,8 @@ from heavytop.control import (
 )
 from heavytop.control.references.drag_reference import DragReference
 from heavytop.control.references.governor import gentle
-from heavytop.copters import quadcopter
+from heavytop.copters import RotorPlant, quadcopter
 from heavytop.copters.catalogue import load
-from heavytop.copters.rotor_plant import RotorPlant
 from heavytop.errors import ControlError
 from heavytop.geometry import so3
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heavytop.copters import fly, load, quadcopter
+from heavytop.copters import Propulsion, fly, load, quadcopter
 from heavytop.copters.catalogue import airframes, names
 from heavytop.copters.catalogue.toml_airframe import read_airframe
-from heavytop.copters.propulsion import TYPICAL_LAG, Propulsion
+from heavytop.copters.propulsion import TYPICAL_LAG
 from heavytop.errors import FileFormatError, ModelError, UnknownNameError
 
 GOOD = """name = "small"

@@ -14,24 +14,25 @@ import heavytop as ht
 from heavytop.copters import (
     Conditions,
     Flight,
+    RotorPlant,
+    Vehicle,
+    agile_law,
+    angle_between,
     fly,
     load,
     quadcopter,
     quadcopter_with_load,
+    remaining,
     tricopter,
     tricopter_with_load_full,
 )
 from heavytop.copters.catalogue import names
-from heavytop.copters.flight import angle_between
 from heavytop.copters.propulsion import typical_propulsion
-from heavytop.copters.robust_controller import agile_law
-from heavytop.copters.rotor_failure.remaining import remaining
-from heavytop.copters.rotor_plant import OnRotors, RotorPlant
-from heavytop.copters.vehicle import Vehicle, weight_of
+from heavytop.copters.rotor_plant import OnRotors
+from heavytop.copters.vehicle import weight_of
 from heavytop.errors import ControlError, ModelError
 from heavytop.geometry import se3, so3
-from heavytop.show.flight import flight_report
-from heavytop.show.page import write_page
+from heavytop.show import flight_report, write_page
 from heavytop.simulate import simulate
 
 

@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 
 import heavytop as ht
 from heavytop.cli import app
-from heavytop.control.disturbances.wind import Breeze
-from heavytop.copters import Rotor, fly, multicopter, quadcopter, ring
+from heavytop.control import Breeze
+from heavytop.copters import Conditions, Rotor, fly, multicopter, quadcopter, ring
 from heavytop.copters.catalogue.toml_airframe import read_airframe
-from heavytop.copters.conditions import Conditions
 from heavytop.copters.hover_feasibility import check_hover
 from heavytop.errors import FileFormatError, ModelError
 

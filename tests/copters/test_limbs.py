@@ -72,7 +72,7 @@ def test_maneuver_leads_the_common_centre_of_mass_and_the_joints() -> None:
 @pytest.mark.slow
 def test_flight_with_an_arm_tracks_exactly_in_calm_and_well_in_wind(tmp_path) -> None:
     """On its feasible reference the law commands what the reference needs: the error is that of the sampling."""
-    from heavytop.show.flight import write_flight
+    from heavytop.show import write_flight
 
     calm = fly(y6(), "eight")
     assert calm.outcome.ok

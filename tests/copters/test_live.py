@@ -11,12 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from heavytop.control.disturbances.wind import ConstantWind, VonKarman
-from heavytop.control.linear.analysis import hover
-from heavytop.copters import load, quadcopter
-from heavytop.copters.live.flight import LONGEST, PUSH_SECONDS, LiveFlight, placed, vehicle_names
+from heavytop.control import ConstantWind, VonKarman, hover
+from heavytop.copters import LAWS, LiveFlight, load, quadcopter, vehicle_names
+from heavytop.copters.live.flight import LONGEST, PUSH_SECONDS, placed
 from heavytop.copters.live.gains import numbers_of, recipe_of, tunable
-from heavytop.copters.vehicle import LAWS
 from heavytop.errors import ControlError, ShapeError, SimulationError, UnknownNameError
 
 

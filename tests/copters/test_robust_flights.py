@@ -16,9 +16,8 @@ from heavytop_bench.hummingbird import courses
 from heavytop_bench.peers import rotorpy as rotorpy_peer
 
 import heavytop as ht
-from heavytop.control import Actuated, Delayed, Propellers, Sensors, export_controller, linearize, robust
+from heavytop.control import Actuated, Delayed, Propellers, Reference, Sensors, export_controller, linearize, robust
 from heavytop.control.linear.margins import loop_matrices
-from heavytop.control.references.reference import Reference
 from heavytop.copters import (
     agile_law,
     bicopter,
@@ -35,7 +34,7 @@ from heavytop.copters import (
 )
 from heavytop.copters.catalogue.toml_airframe import read_airframe
 from heavytop.errors import ControlError, FileFormatError, HeavytopError, ModelError
-from heavytop.simulate.outcome import Ending
+from heavytop.simulate import Ending
 
 # --- margins ----------------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heavytop.control.linear.analysis import hover
+from heavytop.control import hover
 from heavytop.copters import (
     Rotor,
     bicopter,

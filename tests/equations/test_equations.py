@@ -11,7 +11,8 @@ from sympy.printing.pycode import PythonCodePrinter
 
 import heavytop as ht
 from heavytop import library
-from heavytop.equations.equations import QUANTITIES, Equations
+from heavytop.equations import Equations
+from heavytop.equations.equations import QUANTITIES
 from heavytop.errors import UnknownNameError
 
 SYSTEMS = [name.replace(":N", ":3") for name in library.names()] + ["chain:1", "chain:7"]

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heavytop.compile import Cache, CacheWarning, Kernel, trace
-from heavytop.compile import cache as module
+from heavytop.compile import Cache, CacheWarning, Kernel, cache as module, trace
 
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes are those of POSIX")
 

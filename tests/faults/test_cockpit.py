@@ -6,7 +6,7 @@ import pytest
 from heavytop.control import ConstantWind
 from heavytop.copters.live import LiveFlight
 from heavytop.errors import ShapeError, SimulationError
-from heavytop.show.live import Cockpit
+from heavytop.show import Cockpit
 
 
 def test_other_machines_need_an_option() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from heavytop._arrays import symbol
-from heavytop.compile.trace import trace
+from heavytop.compile import trace
 from heavytop.coordinates import (
     Angle,
     Circle,

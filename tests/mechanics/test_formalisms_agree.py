@@ -14,11 +14,16 @@ from heavytop._arrays import transpose
 from heavytop.coordinates import Angle, Circle, EulerAngles, Pose, Product, Quaternion, Rotation, UnifiedPose, Vector
 from heavytop.geometry import se3, so3, spatial
 from heavytop.mechanics import (
+    Drag,
+    ParticleSpring,
+    ParticleSystem,
+    QuasiCoordinates,
     euler_lagrange,
     gauss,
     gibbs_appell,
     hamilton,
     lagrange_dalembert,
+    lagrangian,
     levi_civita,
     minimal,
     multipliers,
@@ -28,11 +33,9 @@ from heavytop.mechanics import (
     spatial_newton_euler,
     unified,
 )
-from heavytop.mechanics.functions import Evaluator, lagrangian
+from heavytop.mechanics.functions import Evaluator
 from heavytop.mechanics.moving_frame import MovingFrame, block_gyroscopic, block_mass, from_frames
 from heavytop.mechanics.moving_frame_examples import ChaplyginSleigh, RotaryPendulum
-from heavytop.mechanics.particles import Drag, ParticleSpring, ParticleSystem
-from heavytop.mechanics.quasi import QuasiCoordinates
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 GRAVITY = (0.3, -0.2, -9.81)

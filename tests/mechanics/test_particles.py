@@ -11,6 +11,9 @@ from heavytop.coordinates.calculus import dimension
 from heavytop.errors import ConfigurationError, ModelError, ShapeError
 from heavytop.geometry import se3
 from heavytop.mechanics import (
+    Drag,
+    ParticleSpring,
+    ParticleSystem,
     balance,
     euler_lagrange,
     gauss,
@@ -21,7 +24,6 @@ from heavytop.mechanics import (
     particles,
     rayleigh,
 )
-from heavytop.mechanics.particles import Drag, ParticleSpring, ParticleSystem
 
 GRAVITY = np.array([0.2, -0.1, -9.81])
 

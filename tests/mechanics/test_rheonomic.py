@@ -14,6 +14,7 @@ from heavytop._arrays import transpose
 from heavytop.coordinates import Angle, Vector
 from heavytop.geometry import se3, so3
 from heavytop.mechanics import (
+    ParticleSystem,
     balance,
     euler_lagrange,
     gauss,
@@ -26,7 +27,6 @@ from heavytop.mechanics import (
     spatial_newton_euler,
 )
 from heavytop.mechanics.moving_frame import block_mass, from_frames
-from heavytop.mechanics.particles import ParticleSystem
 
 G, MASS, LENGTH, T = 9.81, 1.3, 0.6, 0.7
 Q, V = np.array([0.4]), np.array([0.9])

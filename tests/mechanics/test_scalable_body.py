@@ -9,9 +9,8 @@ from heavytop._arrays import symbol
 from heavytop.coordinates import Rotation, ScalablePose, UnifiedPose
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion
-from heavytop.mechanics import euler_lagrange, minimal
-from heavytop.mechanics import scalable_body as sb
-from heavytop.simulate.bodies import unified_body
+from heavytop.mechanics import euler_lagrange, minimal, scalable_body as sb
+from heavytop.simulate import unified_body
 
 RNG = np.random.default_rng(41)
 MASSES = RNG.uniform(0.3, 1.5, 6)

@@ -9,8 +9,7 @@ import heavytop as ht
 from heavytop._arrays import symbol
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3, spatial
-from heavytop.mechanics import rigid_body
-from heavytop.mechanics import spatial_newton_euler as sne
+from heavytop.mechanics import rigid_body, spatial_newton_euler as sne
 
 RNG = np.random.default_rng(23)
 MASSES, POINTS = RNG.uniform(0.3, 1.2, 5), RNG.standard_normal((5, 3))

@@ -10,8 +10,7 @@ from heavytop import matrix
 from heavytop.coordinates import Circle, LinearVelocities, Product, Quaternion, Rotation
 from heavytop.errors import ModelError
 from heavytop.geometry import so3
-from heavytop.mechanics import euler_lagrange, gauss, hamilton, levi_civita
-from heavytop.mechanics.quasi import QuasiCoordinates
+from heavytop.mechanics import QuasiCoordinates, euler_lagrange, gauss, hamilton, levi_civita
 
 RNG = np.random.default_rng(61)
 

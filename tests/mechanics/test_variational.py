@@ -9,9 +9,7 @@ from heavytop import matrix, vector
 from heavytop._arrays import symbol
 from heavytop.coordinates import Angle, Circle, Pose, Rotation, Vector
 from heavytop.errors import ConfigurationError, ModelError
-from heavytop.mechanics import action, balance, euler_lagrange, hamilton
-from heavytop.mechanics.functions import lagrangian
-from heavytop.mechanics.quasi import QuasiCoordinates
+from heavytop.mechanics import QuasiCoordinates, action, balance, euler_lagrange, hamilton, lagrangian
 
 THETA = np.array([[1.0, 0.1, 0.0], [0.1, 2.0, 0.2], [0.0, 0.2, 2.6]])
 ARM = np.array([0.1, -0.3, 0.5])

@@ -11,12 +11,11 @@ from plan.test_transcription import check_derivatives, program
 
 import heavytop as ht
 from heavytop.errors import PlanError
-from heavytop.ocp.chart_dynamics import ChartRates
+from heavytop.ocp import ChartRates, NodeLayout, Shooting, symbolic
 from heavytop.ocp.collocation import Collocation
-from heavytop.ocp.shooting import NodeLayout, Shooting
-from heavytop.ocp.solvers.symbolic import symbolic
 from heavytop.plan import Between, Effort, Fatrop, Nlpsol, Rest, Time
-from heavytop.simulate.integrators.tableaus import COOPER_VERNER8, RADAU5, RADAU9, radau
+from heavytop.simulate import COOPER_VERNER8, RADAU5, RADAU9
+from heavytop.simulate.integrators.tableaus import radau
 
 
 def flap(damping: float) -> ht.Model:

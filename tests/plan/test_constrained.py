@@ -8,7 +8,7 @@ from plan.test_transcription import program
 
 import heavytop as ht
 from heavytop.errors import PlanError
-from heavytop.library.mechanisms import four_bars
+from heavytop.library import four_bars
 from heavytop.plan import Between, InfeasibleError, Rest
 from heavytop.plan.feasibility.infeasible import other_closure
 from heavytop.plan.guess import straight

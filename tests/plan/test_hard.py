@@ -8,8 +8,7 @@ from plan.test_transcription import program
 
 import heavytop as ht
 from heavytop.errors import PlanError
-from heavytop.plan import Effort, KeepOut, Nlpsol, OwnCost, Speed
-from heavytop.plan import solve as solving
+from heavytop.plan import Effort, KeepOut, Nlpsol, OwnCost, Speed, solve as solving
 from heavytop.plan.problem_builder import HEAVY
 from heavytop.plan.result import Attempt
 

@@ -7,10 +7,8 @@ import pytest
 
 import heavytop as ht
 from heavytop._arrays import symbol
-from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
-from heavytop.ocp.charts import chart, chart_rate, is_turn, place, residual
-from heavytop.ocp.shooting import NodeLayout, Shooting
-from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RK4
+from heavytop.ocp import ChartRates, Derivatives, NodeLayout, Shooting, chart, chart_rate, is_turn, place, residual
+from heavytop.simulate import BUTCHER6, COOPER_VERNER8, RK4
 
 
 def arm() -> ht.Model:

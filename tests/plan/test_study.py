@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 import heavytop as ht
 from heavytop.cli import app
 from heavytop.errors import FileFormatError
-from heavytop.plan import Cone, Gate, KeepIn, KeepOutBox, Rest, problems, swing
-from heavytop.plan.study import read_study
+from heavytop.plan import Cone, Gate, KeepIn, KeepOutBox, Rest, problems, read_study, swing
 
 STUDY = """\
 system = "cart-pole"

@@ -12,7 +12,7 @@ import heavytop as ht
 from heavytop import control
 from heavytop.copters import agile_prototype
 from heavytop.plan import Plan, problems
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 
 def wrong(model: Model) -> tuple[Model, dict[str, float] | None]:

@@ -10,14 +10,13 @@ import pytest
 import scipy.sparse
 
 import heavytop as ht
-from heavytop.ocp.solvers.symbolic import symbolic
-from heavytop.ocp.transcription import Transcription
+from heavytop.ocp import Transcription, symbolic
 from heavytop.plan import Between, Cone, Effort, Gate, Jerk, KeepIn, KeepOut, Own, Point, Speed, Time
 from heavytop.plan.guess import straight
 from heavytop.plan.node_functions import NodeFunctions
 from heavytop.plan.problem_builder import ProblemArguments, build_problem
 from heavytop.plan.solve import first_variables
-from heavytop.simulate.integrators.tableaus import RADAU5, RK4, Tableau
+from heavytop.simulate import RADAU5, RK4, Tableau
 
 
 @pytest.fixture(scope="module")

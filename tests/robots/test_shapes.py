@@ -12,7 +12,8 @@ import heavytop as ht
 from heavytop.geometry import se3, so3
 from heavytop.show.linkage import Linkage
 from heavytop.show.shape_meshes import shape_meshes, simplified, with_normals
-from heavytop.system.description.shapes import PlacedShape, mesh_moments
+from heavytop.system import PlacedShape
+from heavytop.system.description.shapes import mesh_moments
 
 INSIDE = {
     "box": (ht.Box((0.4, 0.6, 0.8)), (0.4, 0.6, 0.8), lambda x, y, z: (abs(x) < 0.2) & (abs(y) < 0.3) & (abs(z) < 0.4)),

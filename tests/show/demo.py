@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from heavytop.geometry.so3 import rotation_with_z
+from heavytop.geometry import rotation_with_z
+from heavytop.show import Arrow, Body, Marker, Panel, Report, Scene, Spin, Table, Trail
 from heavytop.show.airframes import airframe, slung_load
 from heavytop.show.meshes import propeller
-from heavytop.show.scene import Arrow, Body, Marker, Panel, Report, Scene, Spin, Table, Trail
 
 GRAVITY = np.array([0.0, 0.0, -9.81])
 MASS = 1.0

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from heavytop.cli import app
-from heavytop.control.disturbances.wind import ConstantWind, VonKarman
+from heavytop.control import ConstantWind, VonKarman
 from heavytop.copters.live import LiveFlight
 from heavytop.errors import HeavytopError
 from heavytop.show.live_levers import numbers_html
@@ -29,7 +29,8 @@ def test_the_numbers_name_limits_and_notes() -> None:
 
 
 def test_without_viser_the_command_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    from heavytop.show.live import Cockpit, MissingViserError
+    from heavytop.show import Cockpit
+    from heavytop.show.live import MissingViserError
 
     monkeypatch.setitem(sys.modules, "viser", None)
     with pytest.raises(MissingViserError, match=r"pip install 'heavytop\[live\]'") as caught:
@@ -51,7 +52,7 @@ def test_the_window_follows_drags_winds_and_another_vehicle() -> None:
     pytest.importorskip("viser")
     from types import SimpleNamespace
 
-    from heavytop.show.live import Cockpit
+    from heavytop.show import Cockpit
 
     cockpit = Cockpit("tricopter", port=18080)
     try:

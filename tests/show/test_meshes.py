@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from heavytop.errors import ModelError, ShapeError, UnknownNameError
-from heavytop.geometry.so3 import rotation_with_z
+from heavytop.geometry import rotation_with_z
 from heavytop.show.airframes import airframe, slung_load
 from heavytop.show.meshes import (
     Surface,

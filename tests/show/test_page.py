@@ -15,13 +15,11 @@ from show.demo import looping
 
 from heavytop.errors import FileFormatError
 from heavytop.geometry.quaternion import rotation_from_quaternion
-from heavytop.show import page as page_module
-from heavytop.show import palette
+from heavytop.show import Body, Report, Scene, Spin, Table, Trail, page as page_module, palette, write_page
 from heavytop.show.airframes import airframe
 from heavytop.show.meshes import propeller
 from heavytop.show.pack import FRAME_BYTES, pack_report
-from heavytop.show.page import SIZE_LIMIT, page, write_page
-from heavytop.show.scene import Body, Report, Scene, Spin, Table, Trail
+from heavytop.show.page import SIZE_LIMIT, page
 from heavytop.show.viewer import extent_of, grid_spacing, platform_radius, scene_meshes
 
 

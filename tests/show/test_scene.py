@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from heavytop.errors import ModelError, ShapeError, UnknownNameError
+from heavytop.show import Arrow, Body, Panel, Report, Scene, Spin, Table, Trail
 from heavytop.show.meshes import box
-from heavytop.show.scene import Arrow, Body, Panel, Report, Scene, Spin, Table, Trail
 
 TIMES = np.linspace(0, 1, 5)
 STILL = np.tile(np.eye(4), (5, 1, 1))

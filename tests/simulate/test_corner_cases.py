@@ -12,9 +12,10 @@ import xarray
 
 import heavytop as ht
 from heavytop.errors import FileFormatError, ModelError, SimulationError
+from heavytop.simulate import Ending
 from heavytop.simulate.integrators.base import Integrator
-from heavytop.simulate.outcome import SEVERITY, Ending
-from heavytop.sweep.measure import OUTCOMES
+from heavytop.simulate.outcome import SEVERITY
+from heavytop.sweep import OUTCOMES
 
 
 @pytest.fixture(scope="module")

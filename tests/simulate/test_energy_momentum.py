@@ -125,9 +125,7 @@ def test_free_body_with_any_origin_keeps_all_momenta() -> None:
 def test_iterations_are_a_loop_of_the_program() -> None:
     """The step is written down with one iteration, whatever the most of them is."""
     from heavytop.compile import Repeat
-    from heavytop.simulate.dynamics import as_dynamics
-    from heavytop.simulate.plant import Control
-    from heavytop.simulate.step_assembly import step_schedule
+    from heavytop.simulate import Control, as_dynamics, step_schedule
 
     dynamics = as_dynamics(ht.library.double_pendulum().derive())
     counts = set()

@@ -168,7 +168,8 @@ def test_the_jump_of_one_member_of_a_batch_is_found() -> None:
 
 
 def test_the_jumps_of_later_members_of_a_large_batch_are_found() -> None:
-    from heavytop.system.constraints.prescribed_motion import MOST_SETS, PrescribedMotions
+    from heavytop.system import PrescribedMotions
+    from heavytop.system.constraints.prescribed_motion import MOST_SETS
 
     model = driven(lambda t, ahead: 0.3 * np.maximum(t + ahead, 0.0), ahead=-5.0)
     p = np.repeat(model.parameter_vector()[None], 3 * MOST_SETS, axis=0)

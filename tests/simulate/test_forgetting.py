@@ -12,8 +12,9 @@ import pytest
 import heavytop as ht
 from heavytop._arrays import symbol
 from heavytop.errors import HeavytopError, SimulationError, UnknownNameError
+from heavytop.simulate import Control
 from heavytop.simulate.integrators.base import Integrator
-from heavytop.simulate.plant import Control, Plant, PlantState
+from heavytop.simulate.plant import Plant, PlantState
 
 
 @cache

@@ -15,9 +15,8 @@ from heavytop._progress import Progress
 from heavytop.compile import Stepper
 from heavytop.errors import ConfigurationError, SimulationError
 from heavytop.library import mechanisms
-from heavytop.simulate import Ending
+from heavytop.simulate import Ending, RecordGrid
 from heavytop.simulate.adaptive_step import ChosenSteps
-from heavytop.simulate.recording import RecordGrid
 
 G = 9.81
 

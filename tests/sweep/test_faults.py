@@ -21,7 +21,8 @@ from sweep.test_store import same_files
 
 import heavytop as ht
 from heavytop.errors import SweepError
-from heavytop.sweep.store import DONE, GIVEN_UP, Store, StoreFull
+from heavytop.sweep import DONE, GIVEN_UP, Store
+from heavytop.sweep.store import StoreFull
 
 pytest.importorskip("zarr")
 pytest.importorskip("distributed")

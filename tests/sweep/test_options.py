@@ -12,8 +12,7 @@ import pytest
 import heavytop as ht
 from heavytop import copters
 from heavytop.errors import FileFormatError, SweepError, UnknownNameError
-from heavytop.sweep import flight_cases
-from heavytop.sweep.study_file import read_study
+from heavytop.sweep import flight_cases, read_study
 
 
 def cart(mass: float = 1.0) -> ht.Model:

@@ -12,8 +12,7 @@ from sweep import studies
 
 import heavytop as ht
 from heavytop.errors import SweepError
-from heavytop.sweep.integrity import DamagedStoreWarning
-from heavytop.sweep.store import DONE, Store
+from heavytop.sweep import DONE, DamagedStoreWarning, Store
 
 pytest.importorskip("zarr")
 

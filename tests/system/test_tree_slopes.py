@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import heavytop as ht
+from heavytop.system import solve_definite
 from heavytop.system.dynamics import derivatives, tree_slopes
-from heavytop.system.dynamics.solve import inverse_definite, solve_definite
+from heavytop.system.dynamics.solve import inverse_definite
 
 
 def inertia(rng: np.random.Generator) -> ht.Inertia:

@@ -7,9 +7,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from heavytop_bench.peers.base import FreeBodyMethod as FreeBodyMethod
-from heavytop_bench.peers.base import Peer as Peer
-from heavytop_bench.peers.base import Trial as Trial
+from heavytop_bench.peers.base import FreeBodyMethod as FreeBodyMethod, Peer as Peer, Trial as Trial
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from heavytop._arrays import Floats
-from heavytop.copters.vehicle import Vehicle
+from heavytop.copters import Vehicle
 from heavytop.system import Model
 from heavytop_bench.measure import Work
 from heavytop_bench.states import States

@@ -18,10 +18,7 @@ from heavytop._arrays import Floats
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.io import conventions
-from heavytop.system import JointForce, Thruster
-from heavytop.system.description.description import at_defaults
-from heavytop.system.description.inputs import unit_axis
-from heavytop.system.description.names import WORLD
+from heavytop.system import WORLD, JointForce, Thruster, at_defaults, unit_axis
 from heavytop_bench.peers.base import MotionCase, MotionFound, MotionTrial, Peer
 
 ENDS = (1e2, 1e4, 1e6)

@@ -15,9 +15,10 @@ from xml.etree import ElementTree
 import numpy as np
 
 from heavytop._arrays import Floats
-from heavytop.copters.vehicle import Vehicle
+from heavytop.copters import Vehicle
 from heavytop.errors import ModelError
-from heavytop.geometry.quaternion import quaternion_from_rotation, rotation_from_quaternion
+from heavytop.geometry import quaternion_from_rotation
+from heavytop.geometry.quaternion import rotation_from_quaternion
 from heavytop.io import conventions
 from heavytop_bench.measure import Work
 from heavytop_bench.peers.base import AGREE, FreeBody, FreeBodyMethod, FreeState, Peer, RobotCase, Trial

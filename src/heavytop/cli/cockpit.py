@@ -61,7 +61,7 @@ def fly_live(
     network: bool = False,
 ) -> None:
     """Serve the cockpit until Ctrl-C, starting with a maneuver if one is named."""
-    from heavytop.show.live import Cockpit, need_viser
+    from heavytop.show import Cockpit, need_viser
 
     need_viser()
     typer.echo(f"preparing {vehicle} ...")

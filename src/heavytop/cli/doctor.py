@@ -97,7 +97,7 @@ def _processor() -> str:
 
 
 def _native() -> str:
-    from heavytop.compile.jit import executable_memory, host, native_allowed
+    from heavytop.compile import executable_memory, host, native_allowed
     from heavytop.errors import CompileError
 
     try:

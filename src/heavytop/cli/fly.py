@@ -143,8 +143,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def _fly(vehicle: str, maneuver: str | None, options: dict[str, Any], report: Callable[[str], None]) -> Flight:
-    from heavytop.copters import catalogue
-    from heavytop.copters.flight import fly as fly_vehicle
+    from heavytop.copters import catalogue, fly as fly_vehicle
 
     report(f"describing {vehicle}")
     craft = catalogue.load(vehicle)
@@ -156,7 +155,7 @@ def _fly(vehicle: str, maneuver: str | None, options: dict[str, Any], report: Ca
 
 
 def _write(flight: Flight, out: Path | None, save: Path | None) -> Path:
-    from heavytop.show.flight import write_flight
+    from heavytop.show import write_flight
 
     if save is not None:
         flight.run.save(save)
@@ -166,7 +165,7 @@ def _write(flight: Flight, out: Path | None, save: Path | None) -> Path:
 
 
 def _fail_unless_finished(flight: Flight) -> None:
-    from heavytop.simulate.outcome import Ending
+    from heavytop.simulate import Ending
 
     if flight.outcome.ending is Ending.lost:
         raise fail(f"{flight.outcome.message}.", FAILURE)
@@ -176,7 +175,7 @@ def _fail_unless_finished(flight: Flight) -> None:
 
 def _check_names(vehicle: str, law: str, maneuver: str | None) -> None:
     """Reject a file that is not an airframe, a law or a maneuver that does not exist, before a vehicle is derived."""
-    from heavytop.copters.composition import LAW_NAMES
+    from heavytop.copters import LAW_NAMES
     from heavytop.copters.maneuvers import listed_name
     from heavytop.errors import unknown_name
 
@@ -196,7 +195,7 @@ def _check_names(vehicle: str, law: str, maneuver: str | None) -> None:
 def _planned(craft: Vehicle, path: Path) -> Maneuver:
     """The maneuver of a planning study."""
     from heavytop.copters.maneuvers import Maneuver
-    from heavytop.plan.study import read_study
+    from heavytop.plan import read_study
 
     found = read_study(path, craft.model).plan()
     moments = [(float(t), f"gate {i + 1}") for i, t in enumerate(found.phase_times[:-1])]
@@ -222,7 +221,7 @@ def has_desktop() -> bool:
 def _print(flight: Flight, seconds: float) -> None:
     from rich.table import Table
 
-    from heavytop.show.flight import rows_of, single_rows
+    from heavytop.show import rows_of, single_rows
 
     table = Table(title=f"{flight.vehicle.name}: {flight.maneuver.name}, {flight.law} law", title_justify="left")
     for column, justify in (("", "left"), ("largest", "right"), ("RMS", "right")):

@@ -39,9 +39,7 @@ def plan(
     - `heavytop plan my_study.toml --save motion.nc`
     - `heavytop plan --list`
     """
-    from heavytop.plan import problems
-    from heavytop.plan.feasibility.infeasible import InfeasibleError
-    from heavytop.plan.study import read_study
+    from heavytop.plan import InfeasibleError, problems, read_study
 
     if listed or not study:
         first = {name: (make.__doc__ or "").strip().splitlines()[0] for name, make in problems.PROBLEMS.items()}
@@ -66,7 +64,7 @@ def plan(
     if save is not None:
         found.run().save(save)
     if out is not None:
-        from heavytop.show.page import write_page
+        from heavytop.show import write_page
         from heavytop.show.plan_report import plan_report
 
         with working("writing the page"):

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from heavytop._format import counted
-from heavytop.equations.symbol_names import SymbolNames, symbol_names
-from heavytop.equations.typeset import form, unicode_name
+from heavytop.equations import SymbolNames, form, unicode_name
+from heavytop.equations.symbol_names import symbol_names
 from heavytop.errors import HeavytopError
 from heavytop.system import Model
 

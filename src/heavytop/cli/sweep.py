@@ -103,7 +103,7 @@ def _check_study(target: str, path: Path | None, page: Path | None, runs: int) -
 
 
 def _list(json: bool) -> None:
-    from heavytop.sweep.study_file import listed
+    from heavytop.sweep import listed
 
     if json:
         print_json(dict(listed()))
@@ -126,8 +126,7 @@ def _run(
     resume: bool,
     retry_failed: bool,
 ) -> None:
-    from heavytop.sweep import run_study
-    from heavytop.sweep.study_file import load_study
+    from heavytop.sweep import load_study, run_study
 
     if resume and store is None:
         raise fail("--resume needs a store: --store study.zarr.")
@@ -175,7 +174,7 @@ def _facts(result: Result) -> dict[str, Any]:
 
 def _spreads(result: Result) -> Iterator[tuple[str, str, Any]]:
     """Name, unit and spread of every measure with one number per point."""
-    from heavytop.sweep.reductions import spread
+    from heavytop.sweep import spread
 
     for name, array in result.data.data_vars.items():
         if name in ("outcome", "end_time", "cause") or array.dims != result.dims:
@@ -186,7 +185,7 @@ def _spreads(result: Result) -> Iterator[tuple[str, str, Any]]:
 
 
 def _plan(title: str, study: Any, store: Path | None, json: bool) -> None:
-    from heavytop.sweep.store import Store
+    from heavytop.sweep import Store
 
     grid, chunks, apart = study.grid, study.chunks, study.cases.apart
     if store is not None and store.exists():
@@ -204,7 +203,7 @@ def _plan(title: str, study: Any, store: Path | None, json: bool) -> None:
 
 
 def _progress(store: Path) -> str:
-    from heavytop.sweep.store import DONE, GIVEN_UP, Store
+    from heavytop.sweep import DONE, GIVEN_UP, Store
 
     marks = Store(store).marks()
     given_up = int((marks == GIVEN_UP).sum())
@@ -214,8 +213,7 @@ def _progress(store: Path) -> str:
 
 
 def _status(path: Path, json: bool) -> None:
-    from heavytop.sweep import open_result
-    from heavytop.sweep.store import DONE, GIVEN_UP, Store
+    from heavytop.sweep import DONE, GIVEN_UP, Store, open_result
 
     store = Store(path)
     if json:
@@ -240,7 +238,7 @@ def _summary(title: str, result: Result) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from heavytop.sweep.reductions import SAMPLE
+    from heavytop.sweep import SAMPLE
 
     table = Table("measure", title=f"{title}: {result.points:,} points", title_justify="left")
     for column in ("least", "median" if result.points <= SAMPLE else "median (of a sample)", "largest", "mean"):
@@ -255,9 +253,7 @@ def _summary(title: str, result: Result) -> None:
 
 
 def _with_study(path: Path, study_file: Path | None) -> Result:
-    from heavytop.sweep import open_result
-    from heavytop.sweep.store import Store
-    from heavytop.sweep.study_file import load_study
+    from heavytop.sweep import Store, load_study, open_result
 
     if study_file is None:
         return open_result(path)

@@ -44,7 +44,7 @@ def load_target(target: str, base: str = "fixed") -> System | Model:
 
 def _load_robot(target: str, base: str) -> System:
     """Load a robot file; elements that are not represented are reported in one line on the terminal."""
-    from heavytop.io.robot_files import load
+    from heavytop.io import load
 
     system = load(target, base)
     if system.report.losses or system.report.changes:

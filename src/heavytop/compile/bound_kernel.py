@@ -10,7 +10,7 @@ from heavytop.compile.jit import aligned
 from heavytop.compile.kernel import Kernel
 from heavytop.compile.native_function import CALL_BUDGET
 from heavytop.errors import ShapeError, wrong_shape
-from heavytop.functions.pickling import BoundHere
+from heavytop.functions import BoundHere
 
 
 class Bound(BoundHere):

@@ -27,7 +27,7 @@ from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.signature import Shape, Signature
 from heavytop.compile.trace import Traced
 from heavytop.errors import CompileError, ShapeError
-from heavytop.functions.pickling import BoundHere
+from heavytop.functions import BoundHere
 
 _FLOAT = np.dtype(np.float64)
 FAST_CALL_AFTER = 16

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from heavytop.compile.cache import Cache
 from heavytop.compile.loader import Code, native_code
-from heavytop.functions.pickling import BoundHere
+from heavytop.functions import BoundHere
 
 Source = TypeVar("Source")
 Interface = TypeVar("Interface")

@@ -1,97 +1,118 @@
 """Tracking control of rigid-body systems by a mechanical prototype: laws, references, limits, analysis."""
 
-from heavytop.control.actuators.command_history import CommandMemory as CommandMemory
-from heavytop.control.actuators.command_history import RotorState as RotorState
-from heavytop.control.actuators.lag import Actuated as Actuated
-from heavytop.control.actuators.lag import LagInverse as LagInverse
-from heavytop.control.actuators.lag import Propellers as Propellers
-from heavytop.control.actuators.lag import TiltingPropellers as TiltingPropellers
+from heavytop.control.actuators.command_history import (
+    CommandMemory as CommandMemory,
+    RotorState as RotorState,
+    hover_levels,
+)
+from heavytop.control.actuators.lag import (
+    Actuated as Actuated,
+    LagInverse as LagInverse,
+    Propellers as Propellers,
+    TiltingPropellers as TiltingPropellers,
+)
 from heavytop.control.disturbances.air_drag import AirDrag as AirDrag
-from heavytop.control.disturbances.plant_disturbances import Windy as Windy
-from heavytop.control.disturbances.plant_disturbances import add_rotor_drag as add_rotor_drag
-from heavytop.control.disturbances.plant_disturbances import add_wind as add_wind
-from heavytop.control.disturbances.wind import ConstantWind as ConstantWind
-from heavytop.control.disturbances.wind import Gust as Gust
-from heavytop.control.disturbances.wind import VonKarman as VonKarman
-from heavytop.control.disturbances.wind import Winds as Winds
+from heavytop.control.disturbances.plant_disturbances import (
+    WIND_AXES,
+    Windy as Windy,
+    add_rotor_drag as add_rotor_drag,
+    add_wind as add_wind,
+)
+from heavytop.control.disturbances.wind import (
+    Breeze,
+    ConstantWind as ConstantWind,
+    Gust as Gust,
+    VonKarman as VonKarman,
+    Wind,
+    Winds as Winds,
+)
 from heavytop.control.export import export_controller as export_controller
+from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.computed_torque import computed_torque as computed_torque
-from heavytop.control.laws.energy import AttitudeBlock as AttitudeBlock
-from heavytop.control.laws.energy import JointBlock as JointBlock
-from heavytop.control.laws.energy import PointBlock as PointBlock
-from heavytop.control.laws.energy import PoseBlock as PoseBlock
+from heavytop.control.laws.energy import (
+    AttitudeBlock as AttitudeBlock,
+    EnergyBlock,
+    JointBlock as JointBlock,
+    PointBlock as PointBlock,
+    PoseBlock as PoseBlock,
+    default_blocks,
+)
 from heavytop.control.laws.integral import Integral as Integral
-from heavytop.control.laws.law import FeedbackLaw as FeedbackLaw
-from heavytop.control.laws.law import Law as Law
-from heavytop.control.laws.prototype import DesiredDamping as DesiredDamping
-from heavytop.control.laws.prototype import DesiredInertia as DesiredInertia
-from heavytop.control.laws.prototype import Prototype as Prototype
-from heavytop.control.laws.prototype import lateral_lever as lateral_lever
-from heavytop.control.laws.prototype import poles_of as poles_of
+from heavytop.control.laws.law import FeedbackLaw as FeedbackLaw, Law as Law, trace_inputs
+from heavytop.control.laws.prototype import (
+    DesiredDamping as DesiredDamping,
+    DesiredInertia as DesiredInertia,
+    Prototype as Prototype,
+    lateral_lever as lateral_lever,
+    moments_about_origin,
+    poles_of as poles_of,
+)
 from heavytop.control.laws.signals import Signals as Signals
 from heavytop.control.laws.tilting_law import TiltingLaw as TiltingLaw
 from heavytop.control.laws.tracking import Tracking as Tracking
-from heavytop.control.laws.tracking_laws import body_law as body_law
-from heavytop.control.laws.tracking_laws import energy_law as energy_law
-from heavytop.control.laws.tracking_laws import particle_law as particle_law
-from heavytop.control.laws.wrapper import PartialPlant as PartialPlant
-from heavytop.control.laws.wrapper import Seen as Seen
-from heavytop.control.laws.wrapper import Wrapper as Wrapper
-from heavytop.control.limits.thrust_sector import Sector as Sector
-from heavytop.control.limits.thrust_sector import TiltLimits as TiltLimits
-from heavytop.control.linear.analysis import energy_balance as energy_balance
-from heavytop.control.linear.analysis import floquet_exponents as floquet_exponents
-from heavytop.control.linear.analysis import hover as hover
-from heavytop.control.linear.analysis import linearize as linearize
-from heavytop.control.linear.analysis import random_states as random_states
-from heavytop.control.linear.analysis import region_of_attraction as region_of_attraction
+from heavytop.control.laws.tracking_laws import (
+    body_law as body_law,
+    energy_law as energy_law,
+    particle_law as particle_law,
+)
+from heavytop.control.laws.wrapper import PartialPlant as PartialPlant, Seen as Seen, Wrapper as Wrapper
+from heavytop.control.limits.box_qp import box_qp
+from heavytop.control.limits.thrust_sector import Sector as Sector, TiltLimits as TiltLimits
+from heavytop.control.linear.analysis import (
+    energy_balance as energy_balance,
+    floquet_exponents as floquet_exponents,
+    hover as hover,
+    linearize as linearize,
+    random_states as random_states,
+    region_of_attraction as region_of_attraction,
+)
 from heavytop.control.linear.closed_loop import ClosedLoop as ClosedLoop
-from heavytop.control.linear.equilibrium import Equilibrium as Equilibrium
-from heavytop.control.linear.equilibrium import equilibrium as equilibrium
-from heavytop.control.linear.linearised_loop import MissedPolesWarning as MissedPolesWarning
-from heavytop.control.linear.linearised_loop import UnstableWarning as UnstableWarning
-from heavytop.control.linear.lqr import LinearQuadratic as LinearQuadratic
-from heavytop.control.linear.lqr import lqr as lqr
-from heavytop.control.linear.margins import Margins as Margins
-from heavytop.control.linear.margins import margins as margins
+from heavytop.control.linear.equilibrium import Equilibrium as Equilibrium, equilibrium as equilibrium
+from heavytop.control.linear.linearised_loop import (
+    MissedPolesWarning as MissedPolesWarning,
+    UnstableWarning as UnstableWarning,
+)
+from heavytop.control.linear.lqr import LinearQuadratic as LinearQuadratic, lqr as lqr
+from heavytop.control.linear.margins import Margins as Margins, margins as margins
 from heavytop.control.linear.prototype_design import Design as Design
 from heavytop.control.linear.weights import Weights as Weights
-from heavytop.control.mpc.controller import Predictive as Predictive
-from heavytop.control.mpc.controller import mpc as mpc
+from heavytop.control.mpc.controller import Predictive as Predictive, mpc as mpc
 from heavytop.control.observers.compensation import Compensated as Compensated
-from heavytop.control.observers.disturbance_observers import ForceObserver as ForceObserver
-from heavytop.control.observers.disturbance_observers import MomentObserver as MomentObserver
-from heavytop.control.observers.disturbance_observers import ThrustScale as ThrustScale
-from heavytop.control.observers.hull import Hull as Hull
+from heavytop.control.observers.disturbance_observers import (
+    ForceObserver as ForceObserver,
+    MomentObserver as MomentObserver,
+    ThrustScale as ThrustScale,
+)
+from heavytop.control.observers.hull import UP, Hull as Hull, limited, within
 from heavytop.control.observers.identification import Identified as Identified
-from heavytop.control.observers.measurements import Delayed as Delayed
-from heavytop.control.observers.measurements import Noisy as Noisy
-from heavytop.control.observers.measurements import OnPart as OnPart
+from heavytop.control.observers.measurements import Delayed as Delayed, Noisy as Noisy, OnPart as OnPart
 from heavytop.control.observers.prediction import Predicted as Predicted
-from heavytop.control.observers.sensors import Sensed as Sensed
-from heavytop.control.observers.sensors import Sensor as Sensor
-from heavytop.control.observers.sensors import Sensors as Sensors
-from heavytop.control.references.curves import circle as circle
-from heavytop.control.references.curves import figure_eight as figure_eight
-from heavytop.control.references.curves import looping as looping
-from heavytop.control.references.curves import minimum_snap as minimum_snap
-from heavytop.control.references.curves import rest_to_rest as rest_to_rest
-from heavytop.control.references.curves import smoothstep as smoothstep
-from heavytop.control.references.feasibility import Exceeded as Exceeded
-from heavytop.control.references.feasibility import Feasibility as Feasibility
-from heavytop.control.references.flatness import flat_reference as flat_reference
-from heavytop.control.references.flatness import oscillation_reference as oscillation_reference
+from heavytop.control.observers.sensors import Sensed as Sensed, Sensor as Sensor, Sensors as Sensors
+from heavytop.control.references.curves import (
+    Curve,
+    circle as circle,
+    derivatives,
+    figure_eight as figure_eight,
+    looping as looping,
+    minimum_snap as minimum_snap,
+    rest_to_rest as rest_to_rest,
+    smoothstep as smoothstep,
+)
+from heavytop.control.references.feasibility import Exceeded as Exceeded, Feasibility as Feasibility
+from heavytop.control.references.flatness import (
+    flat_reference as flat_reference,
+    oscillation_reference as oscillation_reference,
+)
 from heavytop.control.references.governor import Governed as Governed
-from heavytop.control.references.reference import Reference as Reference
-from heavytop.control.references.thrust_reference import flip as flip
-from heavytop.control.references.thrust_reference import thrust_reference as thrust_reference
-from heavytop.control.references.time_allocation import snap_shares as snap_shares
-from heavytop.control.references.time_allocation import timed_snap as timed_snap
+from heavytop.control.references.reference import Reference as Reference, pose_coordinates
+from heavytop.control.references.thrust_reference import flip as flip, thrust_reference as thrust_reference
+from heavytop.control.references.time_allocation import snap_shares as snap_shares, timed_snap as timed_snap
 from heavytop.control.references.tree_reference import tree_reference as tree_reference
-from heavytop.control.references.virtual_vehicle import VirtualVehicle as VirtualVehicle
-from heavytop.control.references.virtual_vehicle import recorded_reference as recorded_reference
-from heavytop.control.references.virtual_vehicle import virtual_reference as virtual_reference
+from heavytop.control.references.virtual_vehicle import (
+    VirtualVehicle as VirtualVehicle,
+    recorded_reference as recorded_reference,
+    virtual_reference as virtual_reference,
+)
 from heavytop.control.robust_wrappers import robust as robust
-from heavytop.ocp.bounds import Limits as Limits
-from heavytop.ocp.bounds import Within as Within
+from heavytop.ocp import Limits as Limits, Within as Within
 from heavytop.simulate import Controller as Controller

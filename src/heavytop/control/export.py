@@ -14,10 +14,10 @@ from heavytop.control.laws.wrapper import PartialPlant
 from heavytop.control.linear.lqr import LinearQuadratic
 from heavytop.control.observers.sensors import Sensed
 from heavytop.errors import ControlError
-from heavytop.system.model import entries_of, nominal_of
+from heavytop.system import entries_of, nominal_of
 
 if TYPE_CHECKING:
-    from heavytop.compile.backends.c99 import Precision
+    from heavytop.compile import Precision
 
 VECTORS = 16
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, is_symbolic, jacobian, numbers, scale
-from heavytop.compile.trace import Traced, trace
+from heavytop.compile import Traced, trace
 from heavytop.coordinates.derivatives import commutation_matrices, evaluate_stacked, stack_flat
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 from heavytop.functions import Value

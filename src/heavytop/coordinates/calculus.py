@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from heavytop._arrays import Array, Flags, as_array, is_symbolic, jacobian, to_sx, transpose
-from heavytop.compile.trace import trace
+from heavytop.compile import trace
 from heavytop.coordinates.base import Coordinates
 from heavytop.coordinates.derivatives import (
     connection_matrices,
@@ -24,7 +24,7 @@ from heavytop.coordinates.derivatives import (
     stack_flat,
 )
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
-from heavytop.geometry.linalg import pseudo_inverse
+from heavytop.geometry import pseudo_inverse
 
 Function = Callable[[Array], Array]
 """A function of the configuration ``q`` in NumPy notation."""

@@ -23,7 +23,7 @@ from heavytop._arrays import (
     matrix,
     transpose,
 )
-from heavytop.compile.trace import Traced
+from heavytop.compile import Traced
 
 
 def derivative_along(expression: Array, q: Array, kinematics_matrix: Array) -> Array:

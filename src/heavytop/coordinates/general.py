@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, Flags, Floats, Seed, as_array, column, from_columns, transpose
-from heavytop.compile.trace import Traced, on_symbols, trace
+from heavytop.compile import Traced, on_symbols, trace
 from heavytop.coordinates.base import Coordinates, check_dimension
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 

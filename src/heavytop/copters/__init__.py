@@ -1,32 +1,42 @@
 """Multicopters: vehicles with models, prototypes, limits and shapes; maneuvers; flights."""
 
 from heavytop.copters import maneuvers as maneuvers
-from heavytop.copters.airframe import Airframe as Airframe
-from heavytop.copters.airframe import Hanging as Hanging
-from heavytop.copters.airframe import Rotor as Rotor
-from heavytop.copters.airframe import ring as ring
+from heavytop.copters.airframe import Airframe as Airframe, Hanging as Hanging, Rotor as Rotor, ring as ring
 from heavytop.copters.catalogue import load as load
+from heavytop.copters.composition import LAW_NAMES, ROBUST, Composition
 from heavytop.copters.conditions import Conditions as Conditions
-from heavytop.copters.flight import Flight as Flight
-from heavytop.copters.flight import fly as fly
+from heavytop.copters.flight import (
+    Flight as Flight,
+    angle_between,
+    desired_poses,
+    distance_between,
+    flown_poses,
+    fly as fly,
+)
 from heavytop.copters.limbs import Limb as Limb
-from heavytop.copters.loads import quadcopter_with_load as quadcopter_with_load
-from heavytop.copters.loads import tricopter_with_load as tricopter_with_load
+from heavytop.copters.live.flight import HOVER, SPEEDS, LiveFlight, Snapshot, vehicle_names
+from heavytop.copters.loads import (
+    quadcopter_with_load as quadcopter_with_load,
+    tricopter_with_load as tricopter_with_load,
+)
 from heavytop.copters.propulsion import Propulsion as Propulsion
-from heavytop.copters.robust_controller import agile_law as agile_law
-from heavytop.copters.robust_controller import agile_prototype as agile_prototype
-from heavytop.copters.robust_controller import robust_controller as robust_controller
+from heavytop.copters.robust_controller import (
+    agile_law as agile_law,
+    agile_prototype as agile_prototype,
+    robust_controller as robust_controller,
+)
 from heavytop.copters.rotor_failure.dead_rotor import dead_rotor_law as dead_rotor_law
 from heavytop.copters.rotor_failure.failover import Failover as Failover
-from heavytop.copters.rotor_failure.remaining import Remaining as Remaining
-from heavytop.copters.rotor_failure.remaining import remaining as remaining
+from heavytop.copters.rotor_failure.remaining import Remaining as Remaining, remaining as remaining
 from heavytop.copters.rotor_plant import RotorPlant as RotorPlant
 from heavytop.copters.tricopter_detailed import tricopter_with_load_full as tricopter_with_load_full
-from heavytop.copters.vehicle import Vehicle as Vehicle
-from heavytop.copters.vehicles import bicopter as bicopter
-from heavytop.copters.vehicles import hexacopter as hexacopter
-from heavytop.copters.vehicles import multicopter as multicopter
-from heavytop.copters.vehicles import octocopter as octocopter
-from heavytop.copters.vehicles import quadcopter as quadcopter
-from heavytop.copters.vehicles import tilting_thrusts as tilting_thrusts
-from heavytop.copters.vehicles import tricopter as tricopter
+from heavytop.copters.vehicle import GRAVITY, LAWS, Vehicle as Vehicle
+from heavytop.copters.vehicles import (
+    bicopter as bicopter,
+    hexacopter as hexacopter,
+    multicopter as multicopter,
+    octocopter as octocopter,
+    quadcopter as quadcopter,
+    tilting_thrusts as tilting_thrusts,
+    tricopter as tricopter,
+)

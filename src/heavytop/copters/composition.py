@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from heavytop.control.laws.base import BaseController
-from heavytop.control.laws.integral import Integral
-from heavytop.control.observers.sensors import Sensed
+from heavytop.control import BaseController, Integral, Sensed
 from heavytop.copters.conditions import Conditions
 from heavytop.copters.maneuvers import Maneuver
 from heavytop.copters.robust_controller import TYPICAL_SENSORS, agile_law, robust_controller
@@ -21,7 +19,7 @@ from heavytop.copters.vehicle import LAWS, Vehicle
 from heavytop.errors import ControlError, unknown_name
 from heavytop.functions import Value, key, store
 from heavytop.simulate import Controller, Run, simulate
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 INTEGRAL_SHARE = 0.6
 """Gain of the integral action per stiffness of the prototype, 1/s."""

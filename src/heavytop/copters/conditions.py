@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import numbers
-from heavytop.control.disturbances.plant_disturbances import Windy, add_wind
-from heavytop.control.disturbances.wind import Breeze
-from heavytop.control.observers.measurements import Delayed, Noisy, OnPart
-from heavytop.control.observers.sensors import Sensed, Sensors
+from heavytop.control import Breeze, Delayed, Noisy, OnPart, Sensed, Sensors, Windy, add_wind
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, ModelError
 from heavytop.simulate import Controller
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 POSITION_NOISE, TURN_NOISE = 0.005, np.deg2rad(0.3)
 """Standard deviations of measured positions (m) and attitudes (rad) for noise 1."""

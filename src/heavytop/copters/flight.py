@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._repr_html import Overview, Shown
-from heavytop.control.laws.base import BaseController
-from heavytop.control.limits.thrust_sector import TiltLimits
-from heavytop.control.linear.margins import Margins
+from heavytop.control import BaseController, Margins, TiltLimits
 from heavytop.copters.composition import ROBUST, Composition, as_law, has_sensors
 from heavytop.copters.conditions import Conditions
 from heavytop.copters.maneuvers import Maneuver, make
@@ -23,11 +21,10 @@ from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import HeavytopError
 from heavytop.functions import Portable
 from heavytop.geometry import se3, so3
-from heavytop.simulate import Run
-from heavytop.simulate.outcome import Ending, Outcome
+from heavytop.simulate import Ending, Outcome, Run
 
 if TYPE_CHECKING:
-    from heavytop.show.page import InlinePage
+    from heavytop.show import InlinePage
 
 LOST = 5.0
 """Distance (m) from the reference at the end beyond which a flight has failed."""
@@ -80,8 +77,7 @@ class Flight(Shown, Portable):
 
     def show(self, path: str | Path | None = None) -> Path | InlinePage:
         """Write a self-contained page with the flight in 3-D, or, without a ``path``, return it for display in a notebook."""
-        from heavytop.show.flight import flight_report
-        from heavytop.show.page import InlinePage, write_page
+        from heavytop.show import InlinePage, flight_report, write_page
 
         report = flight_report(self)
         return InlinePage(report) if path is None else write_page(report, path)

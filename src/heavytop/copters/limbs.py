@@ -10,15 +10,12 @@ import numpy as np
 
 from heavytop._arrays import Array, is_symbolic
 from heavytop._format import Brief
-from heavytop.control.laws.prototype import DesiredDamping, DesiredInertia, Prototype
+from heavytop.control import DesiredDamping, DesiredInertia, Prototype
 from heavytop.copters.vehicle import GRAVITY
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import se3
-from heavytop.system.description.inputs import JointForce
-from heavytop.system.description.moments import Inertia, Stiffness
+from heavytop.system import Inertia, JointForce, Model, Stiffness, System
 from heavytop.system.joints import Joint, Revolute
-from heavytop.system.model import Model
-from heavytop.system.system import System
 
 LIGHT = 1e-3
 """Desired inertia of a limb's rotation about its joint, kg m^2, or of its sliding, kg: a twentieth of the hull's tilt. Heavier limbs move the poles

@@ -7,21 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.control.laws.prototype import (
-    DesiredDamping,
-    DesiredInertia,
-    Prototype,
-    lateral_lever,
-    moments_about_origin,
-)
+from heavytop.control import DesiredDamping, DesiredInertia, Prototype, lateral_lever, moments_about_origin
 from heavytop.copters.airframe import Airframe, Hanging, ring
 from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors, rotor_limits
 from heavytop.copters.vehicles import hull, parameter_rows, tilting_rotors
 from heavytop.errors import ControlError
 from heavytop.functions import recipe
-from heavytop.system.description.moments import Inertia, Stiffness
+from heavytop.system import Inertia, Stiffness, System
 from heavytop.system.joints import Spherical
-from heavytop.system.system import System
 
 LOAD_POLES = (-1.5, -1.5, -3.2 + 2.4j, -3.2 - 2.4j)
 """Lateral poles of the tricopter with load, 1/s."""

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop.control.actuators.lag import Propellers
-from heavytop.control.disturbances.air_drag import AirDrag
+from heavytop.control import AirDrag, Propellers
 from heavytop.errors import ModelError
-from heavytop.system.description.names import GRAVITY
+from heavytop.system import GRAVITY
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle

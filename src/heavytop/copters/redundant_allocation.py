@@ -15,10 +15,9 @@ import numpy as np
 
 from heavytop._arrays import finite_matrix
 from heavytop.compile import Traced, trace_of
-from heavytop.control.laws.law import FeedbackLaw, Law
-from heavytop.control.limits.box_qp import box_qp
+from heavytop.control import FeedbackLaw, Law, box_qp
 from heavytop.errors import ControlError
-from heavytop.ocp.bounds import Limits
+from heavytop.ocp import Limits
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle

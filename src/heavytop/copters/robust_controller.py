@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop.control.disturbances.air_drag import AirDrag
-from heavytop.control.laws.base import BaseController
-from heavytop.control.laws.law import FeedbackLaw
-from heavytop.control.laws.prototype import Prototype, poles_of
-from heavytop.control.laws.wrapper import Wrapper
-from heavytop.control.observers.sensors import Sensor, Sensors
-from heavytop.control.robust_wrappers import robust
+from heavytop.control import AirDrag, BaseController, FeedbackLaw, Prototype, Sensor, Sensors, Wrapper, poles_of, robust
 from heavytop.copters.propulsion import typical_propulsion
 from heavytop.errors import ControlError
-from heavytop.system.description.names import GRAVITY
+from heavytop.system import GRAVITY
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle

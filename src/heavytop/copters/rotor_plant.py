@@ -20,16 +20,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, part, transpose, vector
-from heavytop.control.disturbances.plant_disturbances import WIND_AXES
-from heavytop.control.observers.hull import Hull
-from heavytop.control.observers.measurements import OnPart
+from heavytop.control import WIND_AXES, Hull, OnPart
 from heavytop.coordinates import Product, Vector
 from heavytop.copters.propulsion import typical_propulsion
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
-from heavytop.simulate.user_dynamics import UserDynamics
-from heavytop.system.description.inputs import Wrench
-from heavytop.system.model import Model
+from heavytop.simulate import UserDynamics
+from heavytop.system import Model, Wrench
 
 if TYPE_CHECKING:
     from heavytop.copters.airframe import Rotor

@@ -12,19 +12,15 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, vector
-from heavytop.control.laws.wrapper import Seen
-from heavytop.control.observers.measurements import OnPart
+from heavytop.control import OnPart, Seen
 from heavytop.copters.loads import tricopter_with_load
 from heavytop.copters.rotor_plant import extended_state
 from heavytop.copters.vehicle import Vehicle, add_rotors, weight_of
 from heavytop.copters.vehicles import TRICOPTER_ARMS, hull
 from heavytop.functions import recipe
 from heavytop.geometry import se3, so3
-from heavytop.system.description.inputs import JointForce, Thruster
-from heavytop.system.description.moments import Inertia
+from heavytop.system import Inertia, JointForce, Model, System, Thruster
 from heavytop.system.joints import Revolute, Spherical
-from heavytop.system.model import Model
-from heavytop.system.system import System
 
 TORQUE_SIGNS = (1.0, -1.0, 1.0)
 

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._repr_html import Overview, Shown
-from heavytop.control.laws.integral import Integral
-from heavytop.control.laws.law import FeedbackLaw
-from heavytop.control.laws.prototype import Prototype
-from heavytop.control.laws.tracking_laws import body_law, energy_law, particle_law
-from heavytop.control.limits.thrust_sector import Sector, TiltLimits
-from heavytop.control.observers.sensors import Sensors
+from heavytop.control import (
+    FeedbackLaw,
+    Integral,
+    Prototype,
+    Sector,
+    Sensors,
+    TiltLimits,
+    body_law,
+    energy_law,
+    particle_law,
+)
 from heavytop.copters.airframe import Airframe, Rotor
 from heavytop.copters.propulsion import Propulsion
 from heavytop.errors import unknown_name
 from heavytop.functions import Value
-from heavytop.ocp.bounds import Limits
-from heavytop.system.description.description import at_defaults
-from heavytop.system.description.inputs import Thruster, Wrench
-from heavytop.system.description.moments import Inertia
-from heavytop.system.description.names import GRAVITY as GRAVITY
+from heavytop.ocp import Limits
+from heavytop.system import GRAVITY as GRAVITY, Inertia, Model, System, Thruster, Wrench, at_defaults
 from heavytop.system.joints import Fixed
-from heavytop.system.model import Model
-from heavytop.system.system import System
 
 if TYPE_CHECKING:
     from heavytop.copters.limbs import Limb

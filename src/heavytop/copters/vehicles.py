@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.control.laws.prototype import Prototype, lateral_lever, poles_of
-from heavytop.control.limits.thrust_sector import TiltLimits
-from heavytop.control.observers.sensors import Sensors
+from heavytop.control import Prototype, Sensors, TiltLimits, lateral_lever, poles_of
 from heavytop.copters.airframe import Airframe, Rotor, ring
 from heavytop.copters.hover_feasibility import check_hover
 from heavytop.copters.limbs import Limb, add_limbs, center_below, check_limbs, limb_prototype
@@ -21,10 +19,8 @@ from heavytop.copters.redundant_allocation import independent
 from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors, rotor_limits, wrench_matrix
 from heavytop.errors import ModelError
 from heavytop.functions import recipe
-from heavytop.system.description.inputs import Wrench
-from heavytop.system.description.moments import Damping, Inertia, Stiffness
+from heavytop.system import Damping, Inertia, Stiffness, System, Wrench
 from heavytop.system.joints import Free
-from heavytop.system.system import System
 
 LATERAL = (-2.0, -2.0, -6.4 + 4.8j, -6.4 - 4.8j)
 """Default lateral poles of vehicles with parallel thrusts and of the bicopter, 1/s."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop.compile.program import Program
-from heavytop.compile.trace import trace_of
+from heavytop.compile import Program, trace_of
 from heavytop.equations.polynomial import COORDINATE, PARAMETER, VELOCITY
 from heavytop.equations.readable import Readable, readable
 from heavytop.equations.symbol_names import rotations, symbol_names
@@ -17,7 +16,7 @@ from heavytop.errors import ModelError, unknown_name
 from heavytop.functions import Portable
 
 if TYPE_CHECKING:
-    from heavytop.system.model import Model
+    from heavytop.system import Model
 
 QUANTITIES = ("M", "c", "D", "fK", "fG", "B", "A", "f", "Phi")
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from heavytop.compile.backends.sympy_expr import convert
-from heavytop.compile.program import Instruction, Op, Program
+from heavytop.compile import Instruction, Op, Program, convert
 from heavytop.equations import polynomial
 from heavytop.equations.polynomial import ONE, Poly, Ring
 from heavytop.equations.short_form import Collector

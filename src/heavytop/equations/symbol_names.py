@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from heavytop._format import safe_names
 from heavytop.coordinates import Circle
-from heavytop.system.description.description import Parameter
-from heavytop.system.model import Model
+from heavytop.system import Model, Parameter
 
 RESERVED = frozenset(("M", "B", "D", "c", "f", "fK", "fG", "Phi", "phi", "q", "v"))
 """Names of matrices and vectors in the equations; a parameter or joint of that name gets a suffix."""

@@ -15,9 +15,11 @@ from heavytop.io.import_report import TransferReport
 from heavytop.io.renaming import frame_name, with_valid_names
 from heavytop.io.robot import MOST_LINKS, JointKind, Robot, RobotJoint, RobotLink, planar_axes
 from heavytop.system import (
+    WORLD,
     Coupled,
     Fixed,
     Free,
+    Inertia,
     JointForce,
     JointLimits,
     Planar,
@@ -27,8 +29,6 @@ from heavytop.system import (
     System,
     Wrench,
 )
-from heavytop.system.description.moments import Inertia
-from heavytop.system.description.names import WORLD
 from heavytop.system.joints import Joint
 
 

@@ -12,10 +12,7 @@ from heavytop._arrays import Array
 from heavytop.errors import FileFormatError
 from heavytop.io.robot import JointRelation
 from heavytop.io.tendon import PathPort
-from heavytop.system import PairElement, System
-from heavytop.system.description.inputs import BodyWrench, JointAction
-from heavytop.system.description.names import WORLD
-from heavytop.system.kinematics.kinematics import Kinematics
+from heavytop.system import WORLD, BodyWrench, JointAction, Kinematics, PairElement, System
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,7 @@ from heavytop.io.robot import (
     Visual,
 )
 from heavytop.io.tendon import JointTendon
-from heavytop.system import JointLimits
-from heavytop.system.description.description import Description, at_defaults
-from heavytop.system.description.graph import Step
-from heavytop.system.description.inputs import JointForce, Wrench
-from heavytop.system.description.names import WORLD
+from heavytop.system import WORLD, Description, JointForce, JointLimits, Step, Wrench, at_defaults
 from heavytop.system.forces import ForceElement
 from heavytop.system.joints import Joint
 

@@ -11,7 +11,7 @@ from heavytop._format import safe_name
 from heavytop.errors import HeavytopError
 from heavytop.io.import_report import TransferReport
 from heavytop.io.renaming import unused_name
-from heavytop.system.description.shapes import Mesh
+from heavytop.system import Mesh
 
 Content = Path | tuple[np.ndarray, np.ndarray]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas
     import xarray
 
-    from heavytop.simulate.run import Run
+    from heavytop.simulate import Run
 
 FORMAT = "heavytop run 1"
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -44,7 +44,7 @@ def to_xarray(run: Run) -> xarray.Dataset:
     """
     import xarray
 
-    from heavytop.simulate.outcome import Ending
+    from heavytop.simulate import Ending
 
     endings = list(Ending)
     batch = _batch_axes(run)
@@ -289,10 +289,7 @@ def _channel(data: xarray.Dataset, label: str, shape: list[int]) -> np.ndarray:
 
 def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
     # imported here, so that robots can be loaded without simulation
-    from heavytop.simulate.events import Occurrence
-    from heavytop.simulate.invariants import Invariant
-    from heavytop.simulate.outcome import Ending, Outcome
-    from heavytop.simulate.run import Run, Settings, Timing
+    from heavytop.simulate import Ending, Invariant, Occurrence, Outcome, Run, Settings, Timing
 
     endings = list(Ending)
     shared = (Ending.finished, Ending.interrupted, Ending.step_limit, Ending.lost)  # by all trajectories

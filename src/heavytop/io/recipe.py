@@ -7,7 +7,7 @@ from typing import Any
 
 from heavytop._files import whole_file
 from heavytop.errors import FileFormatError, RecipeError
-from heavytop.functions.pickling import header_of, pack, unpack
+from heavytop.functions import header_of, pack, unpack
 
 
 def save_recipe(value: Any, path: str | Path) -> None:

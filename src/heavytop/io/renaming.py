@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from heavytop.io.robot import Actuator, Robot
-from heavytop.system.description.names import WORLD
+from heavytop.system import WORLD
 
 
 def frame_name(name: str) -> str:

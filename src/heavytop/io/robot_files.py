@@ -14,12 +14,10 @@ from heavytop.io.mesh_files import MeshFiles
 from heavytop.io.mjcf.reader import robot_of as mjcf_robot
 from heavytop.io.mjcf.writer import MUJOCO_MESHES, mjcf_text
 from heavytop.io.robot import Robot
-from heavytop.io.urdf.reader import XACRO
-from heavytop.io.urdf.reader import robot_of as urdf_robot
+from heavytop.io.urdf.reader import XACRO, robot_of as urdf_robot
 from heavytop.io.urdf.writer import urdf_text
 from heavytop.io.xml_elements import read_xml
-from heavytop.system import JointLimits
-from heavytop.system.description.description import Description
+from heavytop.system import Description, JointLimits
 
 
 def read_robot(path: str | Path, packages: Mapping[str, str | Path] | None = None) -> Robot:

@@ -13,11 +13,8 @@ import numpy as np
 from heavytop._arrays import Array, concatenate, symbol, transpose, vector
 from heavytop.errors import unknown_name
 from heavytop.geometry import se3
-from heavytop.system.dynamics.applied_forces import Actions
+from heavytop.system import Actions, Kinematics, Port, Pull
 from heavytop.system.forces import ForceElement, Line
-from heavytop.system.forces.base import Pull
-from heavytop.system.forces.ports import Port
-from heavytop.system.kinematics.kinematics import Kinematics
 
 
 def stretch(length: Array, low: float, high: float) -> Array:

@@ -12,31 +12,38 @@ from collections.abc import Callable
 import numpy as np
 
 from heavytop.errors import ModelError, unknown_name
-from heavytop.library.copters import quadcopter as quadcopter
-from heavytop.library.copters import tricopter_load as tricopter_load
-from heavytop.library.mechanisms import andrews as andrews
-from heavytop.library.mechanisms import andrews_start as _andrews_start
-from heavytop.library.mechanisms import bricard as bricard
-from heavytop.library.mechanisms import four_bars as four_bars
-from heavytop.library.mechanisms import four_bars_start as _four_bars_start
-from heavytop.library.mechanisms import governor as governor
-from heavytop.library.mechanisms import governor_start as _governor_start
-from heavytop.library.nonholonomic import car as car
-from heavytop.library.nonholonomic import chaplygin_sleigh as chaplygin_sleigh
-from heavytop.library.nonholonomic import rolling_ball as rolling_ball
-from heavytop.library.nonholonomic import rolling_disc as rolling_disc
-from heavytop.library.nonholonomic import skate as skate
-from heavytop.library.nonholonomic import snakeboard as snakeboard
-from heavytop.library.pendulums import cart_pole as cart_pole
-from heavytop.library.pendulums import chain as chain
-from heavytop.library.pendulums import double_pendulum as double_pendulum
-from heavytop.library.pendulums import free_body as free_body
-from heavytop.library.pendulums import furuta as furuta
-from heavytop.library.pendulums import heavy_top as heavy_top
-from heavytop.library.pendulums import pendulum as pendulum
-from heavytop.library.trees import bare_tricopter_load as bare_tricopter_load
-from heavytop.library.trees import panda as panda
-from heavytop.library.trees import random_chain as random_chain
+from heavytop.library.copters import quadcopter as quadcopter, tricopter_load as tricopter_load
+from heavytop.library.mechanisms import (
+    andrews as andrews,
+    andrews_start as _andrews_start,
+    bricard as bricard,
+    four_bars as four_bars,
+    four_bars_start as _four_bars_start,
+    governor as governor,
+    governor_start as _governor_start,
+)
+from heavytop.library.nonholonomic import (
+    car as car,
+    chaplygin_sleigh as chaplygin_sleigh,
+    rolling_ball as rolling_ball,
+    rolling_disc as rolling_disc,
+    skate as skate,
+    snakeboard as snakeboard,
+)
+from heavytop.library.pendulums import (
+    cart_pole as cart_pole,
+    chain as chain,
+    double_pendulum as double_pendulum,
+    free_body as free_body,
+    furuta as furuta,
+    heavy_top as heavy_top,
+    pendulum as pendulum,
+)
+from heavytop.library.trees import (
+    bare_tricopter_load as bare_tricopter_load,
+    panda as panda,
+    random_chain as random_chain,
+)
 from heavytop.system import Model, System
 
 _BUILDERS: dict[str, Callable[[], System]] = {

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, directional, is_symbolic, jacobian, to_sx, transpose
-from heavytop.compile.trace import Traced, trace
+from heavytop.compile import Traced, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 

@@ -11,9 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, jacobian
-from heavytop.coordinates import Coordinates
-from heavytop.coordinates.calculus import connection_coefficients
-from heavytop.coordinates.derivatives import connection_matrices
+from heavytop.coordinates import Coordinates, connection_coefficients, connection_matrices
 from heavytop.mechanics.functions import (
     Acceleration,
     Evaluator,

@@ -14,8 +14,7 @@ import numpy as np
 from heavytop._arrays import Array, as_array, block, column, concatenate, entry, part, scale, submatrix, transpose
 from heavytop.coordinates import Pose
 from heavytop.errors import ModelError, wrong_shape
-from heavytop.geometry import polar, se3, so3, wrenches
-from heavytop.geometry.so3 import trace
+from heavytop.geometry import polar, se3, so3, trace, wrenches
 from heavytop.mechanics.functions import solve, weighted_points
 
 inertia_force = wrenches.inertia_wrench

@@ -17,11 +17,7 @@ from heavytop._format import format_vector
 from heavytop.compile import on_symbols
 from heavytop.errors import ControlError, ShapeError, unknown_name, wrong_shape
 from heavytop.functions import Value
-from heavytop.system import JointLimits
-from heavytop.system.description.inputs import JointForce
-from heavytop.system.description.moments import Inertia
-from heavytop.system.description.names import WORLD
-from heavytop.system.model import Model
+from heavytop.system import WORLD, Inertia, JointForce, JointLimits, Model
 
 Pair = tuple[np.ndarray, np.ndarray]
 Bounded = Callable[[Array, Array, Array], Array]

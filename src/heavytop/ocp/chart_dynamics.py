@@ -18,8 +18,7 @@ from heavytop.coordinates import Product, Vector
 from heavytop.errors import ControlError
 from heavytop.functions import Portable, store
 from heavytop.ocp.charts import chart, chart_rate, residual
-from heavytop.system.description.names import TIME
-from heavytop.system.model import Model
+from heavytop.system import TIME, Model
 
 Expression = tuple[Array, Array, Mapping[str, Array]]
 """Value (m,), the symbols (n,) by which it is differentiated, further symbols by name."""

@@ -11,12 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, jacobian, part, substitute, symbol, transpose
-from heavytop.coordinates import Pose
-from heavytop.coordinates.attitude import Attitude, EulerAngles
-from heavytop.coordinates.base import Coordinates
-from heavytop.coordinates.product import Product
+from heavytop.coordinates import Attitude, Coordinates, EulerAngles, Pose, Product
 from heavytop.geometry import so3
-from heavytop.system.dynamics.solve import solve_definite, symmetric
+from heavytop.system import solve_definite, symmetric
 
 
 def chart(coordinates: Product, q_bar: Array, e: Array) -> Array:

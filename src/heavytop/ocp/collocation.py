@@ -17,7 +17,7 @@ import numpy as np
 
 from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
 from heavytop.ocp.shooting import NodeLayout, Shooting, Trajectory
-from heavytop.simulate.integrators.tableaus import Tableau
+from heavytop.simulate import Tableau
 
 MOST, CLOSE = 30, 1e-13
 """Largest number of Newton steps, and the relative change at convergence."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import is_finite
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 DEPENDENT = 1e-9
 """Relative singular value below which a direction of the inputs is without effect."""

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from heavytop.ocp.chart_dynamics import ChartRates, TimedChartRates
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ import numpy as np
 
 from heavytop.compile import Bound, Kernel
 from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
-from heavytop.simulate.integrators.tableaus import Tableau
+from heavytop.simulate import Tableau
 
 
 @dataclass(frozen=True)

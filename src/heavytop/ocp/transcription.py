@@ -20,7 +20,7 @@ from heavytop.ocp.problem import OptimalControlProblem
 from heavytop.ocp.shooting import NodeLayout, Trajectory
 from heavytop.ocp.solvers.nonlinear_program import NonlinearProgram
 from heavytop.ocp.sparsity import interval_patterns
-from heavytop.simulate.integrators.tableaus import Tableau
+from heavytop.simulate import Tableau
 
 NEAR = 0.1
 """Largest distance (m, rad) from the goal of dependent coordinates in the search for a plan; beyond lies another closure of the loops."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from heavytop.ocp import Transcription
 from heavytop.ocp.solvers import Solution
-from heavytop.ocp.transcription import Transcription
 from heavytop.plan.result import Active
 
 LEAST = 1e-6

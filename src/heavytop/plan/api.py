@@ -7,8 +7,8 @@ from typing import Any
 
 from heavytop._progress import Progress
 from heavytop.errors import PlanError
+from heavytop.ocp import Fatrop
 from heavytop.ocp.solvers import Solver, default_solver
-from heavytop.ocp.solvers.fatrop import Fatrop
 from heavytop.plan.constraints import Constraint
 from heavytop.plan.costs import Cost
 from heavytop.plan.feasibility.infeasible import InfeasibleError
@@ -19,7 +19,7 @@ from heavytop.plan.problem import Phase
 from heavytop.plan.problem_builder import Duration, ProblemArguments, build_problem, check_options
 from heavytop.plan.result import Plan
 from heavytop.plan.solve import SolveOptions, solve
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 RETRIES = 4
 """Random guesses after a straight one without success."""

@@ -20,8 +20,7 @@ from heavytop.errors import PlanError, unknown_name, wrong_shape
 from heavytop.functions import Value
 from heavytop.geometry import so3
 from heavytop.plan.scene import NodeScene, check_frame, takes_time
-from heavytop.system.description.names import TIME
-from heavytop.system.model import Model
+from heavytop.system import TIME, Model
 
 Triple = tuple[float, float, float]
 

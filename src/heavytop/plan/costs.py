@@ -18,12 +18,12 @@ from heavytop._arrays import Array, as_array, directional, shape, symbol
 from heavytop.compile import on_symbols, trace_of
 from heavytop.errors import PlanError, wrong_shape
 from heavytop.functions import Value
-from heavytop.ocp.charts import residual
+from heavytop.ocp import residual
 from heavytop.plan.scene import NodeScene, check_frame, takes_time
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 if TYPE_CHECKING:
-    from heavytop.control.references.reference import Reference
+    from heavytop.control import Reference
 
 
 class Cost(Value, ABC):

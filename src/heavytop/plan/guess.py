@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop.control.references.reference import Reference
+from heavytop.control import Reference
 from heavytop.errors import PlanError, wrong_shape
-from heavytop.ocp.charts import chart, place
-from heavytop.ocp.inverse_inputs import needed_inputs
+from heavytop.ocp import chart, needed_inputs, place
 from heavytop.plan.constraints import Constraint, Rest
 from heavytop.plan.problem import Phase, Problem
-from heavytop.system.description.names import TIME
+from heavytop.system import TIME
 
 if TYPE_CHECKING:
     from heavytop.plan.result import Plan

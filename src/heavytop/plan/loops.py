@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, part
-from heavytop.ocp.charts import chart, chart_rate
-from heavytop.ocp.problem import State
+from heavytop.ocp import State, chart, chart_rate
 from heavytop.plan.constraints import Constraint
 from heavytop.plan.problem import Problem
 from heavytop.plan.scene import NodeScene
-from heavytop.system.dynamics.tangent import null_space, sizes
-from heavytop.system.model import Model
+from heavytop.system import Model, null_space, sizes
 
 CLOSE = 1e-3
 """Largest distance (m, rad) of dependent coordinates from the goal."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, split, symbol
-from heavytop.ocp.chart_dynamics import Derivatives, Expression
-from heavytop.ocp.node_blocks import Block
-from heavytop.ocp.transcription import Transcription
+from heavytop.ocp import Block, Derivatives, Expression, Transcription
 from heavytop.plan.constraints import Rest
 from heavytop.plan.costs import Distance, Jerk, RunningCost, Time
 from heavytop.plan.loops import followed_velocities
 from heavytop.plan.problem import BoundConstraint, Problem
 from heavytop.plan.scene import NodeScene, node_function
-from heavytop.simulate.integrators.tableaus import RK4, Tableau
+from heavytop.simulate import RK4, Tableau
 
 Placed = list[tuple[BoundConstraint, np.ndarray]]
 """Constraints with the nodes at which they hold."""

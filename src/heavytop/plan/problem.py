@@ -9,8 +9,7 @@ import numpy as np
 
 from heavytop.errors import wrong_shape
 from heavytop.functions import Value
-from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
-from heavytop.ocp.problem import OptimalControlProblem
+from heavytop.ocp import ChartRates, Derivatives, OptimalControlProblem
 from heavytop.plan.constraints import Constraint
 from heavytop.plan.costs import Cost
 from heavytop.plan.scene import node_function

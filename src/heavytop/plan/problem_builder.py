@@ -10,16 +10,13 @@ import numpy as np
 
 from heavytop._arrays import numbers
 from heavytop.errors import PlanError, ShapeError, wrong_shape
-from heavytop.ocp.bounds import input_bounds, named_limits
-from heavytop.ocp.inverse_inputs import needed_inputs
-from heavytop.ocp.problem import Bounds, State
+from heavytop.ocp import Bounds, State, input_bounds, named_limits, needed_inputs
 from heavytop.plan.constraints import Between, Constraint, Gate
 from heavytop.plan.costs import Cost, Distance, Effort, Jerk, Time
 from heavytop.plan.feasibility.necessary_conditions import check_ends, check_meetings
 from heavytop.plan.loops import closed, followed
 from heavytop.plan.problem import Phase, Problem
-from heavytop.system.constraints.scaling import CLOSED
-from heavytop.system.model import Model
+from heavytop.system import CLOSED, Model
 
 STEPS, MOST_STEPS = 60, 10_000
 """Default and largest number of intervals."""

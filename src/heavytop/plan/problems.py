@@ -14,16 +14,14 @@ import numpy as np
 from heavytop import library
 from heavytop.errors import unknown_name, wrong_shape
 from heavytop.functions import Value
-from heavytop.ocp.inverse_inputs import needed_inputs
+from heavytop.ocp import needed_inputs
 from heavytop.plan.api import plan
 from heavytop.plan.constraints import Between, Cone, Constraint, Gate, HalfSpace, Own, Point, Rest, swing
 from heavytop.plan.costs import Effort, Speed, Time
 from heavytop.plan.problem import Phase
 from heavytop.plan.result import Plan
 from heavytop.plan.scene import check_frame
-from heavytop.system import Damping, Free, Inertia, JointForce, Revolute, Spherical, System, Wrench
-from heavytop.system.description.names import GRAVITY
-from heavytop.system.model import Model
+from heavytop.system import GRAVITY, Damping, Free, Inertia, JointForce, Model, Revolute, Spherical, System, Wrench
 
 
 @dataclass(frozen=True, eq=False)

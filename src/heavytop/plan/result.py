@@ -11,23 +11,17 @@ import numpy as np
 
 from heavytop._arrays import numbers
 from heavytop._repr_html import Overview, Shown
-from heavytop.control.linear.lqr import LinearQuadratic, lqr
-from heavytop.control.linear.weights import Weights
-from heavytop.control.references.reference import Reference
+from heavytop.control import LinearQuadratic, Reference, Weights, lqr
 from heavytop.errors import PlanError
 from heavytop.functions import Portable
-from heavytop.ocp.charts import chart
-from heavytop.ocp.collocation import intervals
-from heavytop.ocp.inverse_inputs import needed_inputs
-from heavytop.ocp.shooting import NodeLayout
+from heavytop.ocp import NodeLayout, chart, intervals, needed_inputs
 from heavytop.ocp.solvers import Solution
 from heavytop.plan.problem import Problem
-from heavytop.simulate import Run, simulate
-from heavytop.simulate.integrators.tableaus import Tableau
-from heavytop.system.description.names import TIME
+from heavytop.simulate import Run, Tableau, simulate
+from heavytop.system import TIME
 
 if TYPE_CHECKING:
-    from heavytop.show.page import InlinePage
+    from heavytop.show import InlinePage
 
 
 @dataclass(frozen=True)
@@ -275,7 +269,7 @@ class Plan(Portable, Shown):
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Figure with coordinates, velocities, inputs and their limits; written to ``path`` (png, pdf, svg) if given."""
-        from heavytop.show.plan_report import plot_plan
+        from heavytop.show import plot_plan
 
         return plot_plan(self, path)
 
@@ -284,7 +278,7 @@ class Plan(Portable, Shown):
 
         Without a ``path`` the page is returned as an object that a notebook displays.
         """
-        from heavytop.show.page import InlinePage, write_page
+        from heavytop.show import InlinePage, write_page
         from heavytop.show.plan_report import plan_report
 
         report = plan_report(self)
@@ -292,7 +286,7 @@ class Plan(Portable, Shown):
 
     def save(self, path: str | Path) -> None:
         """Write the plan with its problem and its model, for :meth:`load`. ``plan.run().save(path)`` writes the motion as netCDF."""
-        from heavytop.io.recipe import save_recipe
+        from heavytop.io import save_recipe
 
         save_recipe(self, path)
 
@@ -307,7 +301,7 @@ class Plan(Portable, Shown):
         PlanError
             The file holds another object.
         """
-        from heavytop.io.recipe import load_recipe
+        from heavytop.io import load_recipe
 
         found = load_recipe(path, trust=trust)
         if not isinstance(found, cls):

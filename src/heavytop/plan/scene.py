@@ -10,9 +10,8 @@ import numpy as np
 
 from heavytop._arrays import Array, symbol
 from heavytop.errors import PlanError
-from heavytop.ocp.chart_dynamics import ChartRates, Derivatives, Expression
-from heavytop.system.description.names import WORLD
-from heavytop.system.model import Model
+from heavytop.ocp import ChartRates, Derivatives, Expression
+from heavytop.system import WORLD, Model
 
 ARGUMENTS = ("q", "v", "u", "t")
 """Arguments that user-defined functions may have."""

@@ -9,10 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from heavytop.errors import PlanError
-from heavytop.ocp.charts import chart, is_turn
-from heavytop.ocp.collocation import intervals
+from heavytop.ocp import Transcription, chart, intervals, is_turn
 from heavytop.ocp.solvers import Solution, Solver, SolveRequest, Status
-from heavytop.ocp.transcription import Transcription
 from heavytop.plan.active import active
 from heavytop.plan.feasibility.infeasible import explain, least_violation, other_closure, singular
 from heavytop.plan.guess import Guess
@@ -20,7 +18,7 @@ from heavytop.plan.node_functions import NodeFunctions
 from heavytop.plan.problem import Problem
 from heavytop.plan.result import Attempt, Plan
 from heavytop.plan.violations import between_nodes
-from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RADAU5, RADAU9, RK4, Tableau
+from heavytop.simulate import BUTCHER6, COOPER_VERNER8, RADAU5, RADAU9, RK4, Tableau
 
 Method = tuple[Tableau, int]
 METHODS: tuple[Method, ...] = (

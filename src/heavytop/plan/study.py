@@ -33,7 +33,7 @@ from heavytop import library
 from heavytop._toml_lines import TomlText, read_text
 from heavytop.coordinates import Pose
 from heavytop.errors import FileFormatError, HeavytopError, PlanError
-from heavytop.ocp.inverse_inputs import needed_inputs
+from heavytop.ocp import needed_inputs
 from heavytop.plan.constraints import (
     Between,
     Cone,
@@ -50,7 +50,7 @@ from heavytop.plan.costs import Cost, Effort, Jerk, Speed, Sum, Time
 from heavytop.plan.problem import Phase
 from heavytop.plan.problem_builder import bounds_of, check_options, check_phase, span
 from heavytop.plan.problems import Task
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 TOP = (
     "system", "start", "goal", "duration", "steps", "limits", "rates", "reserve", "cost", "guesses", "inputs", "method", "tolerance", "periodic",

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._format import format_vector
-from heavytop.copters.airframe import Rotor
-from heavytop.copters.composition import ROBUST
-from heavytop.copters.flight import Flight
+from heavytop.copters import ROBUST, Flight, Rotor
 from heavytop.geometry import se3, so3
 from heavytop.show.airframes import airframe, link, slung_load
 from heavytop.show.meshes import Surface, cylinder, propeller

@@ -19,11 +19,7 @@ from heavytop.show.meshes import Floats, Surface, cylinder, disc, propeller, sph
 from heavytop.show.scene import Arrow, Body, Scene, Trail
 from heavytop.show.shape_meshes import shape_meshes
 from heavytop.show.solids import MassProperties, equivalent_solid
-from heavytop.system import Model, Thruster
-from heavytop.system.description.description import at_defaults
-from heavytop.system.description.graph import Edge
-from heavytop.system.description.inputs import unit_axis
-from heavytop.system.description.names import TIME, WORLD
+from heavytop.system import TIME, WORLD, Edge, Model, Thruster, at_defaults, unit_axis
 from heavytop.system.forces import Line
 from heavytop.system.joints import Joint
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.copters.live.flight import LiveFlight
-from heavytop.copters.vehicle import Vehicle
+from heavytop.copters import LiveFlight, Vehicle
 from heavytop.errors import HeavytopError, SimulationError
 from heavytop.show.live_levers import Levers
 from heavytop.show.live_view import View

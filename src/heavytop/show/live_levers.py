@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.control.disturbances.wind import ConstantWind, VonKarman, Wind
-from heavytop.copters.live.flight import HOVER, SPEEDS, LiveFlight, Snapshot, vehicle_names
+from heavytop.control import ConstantWind, VonKarman, Wind
+from heavytop.copters import HOVER, LAWS, SPEEDS, LiveFlight, Snapshot, Vehicle, vehicle_names
 from heavytop.copters.maneuvers import suited
-from heavytop.copters.vehicle import LAWS, Vehicle
 from heavytop.show.palette import BLUE, ROLES, VERMILION
 
 DIRECTIONS = {"+x": (1, 0, 0), "-x": (-1, 0, 0), "+y": (0, 1, 0), "-y": (0, -1, 0), "up": (0, 0, 1), "down": (0, 0, -1)}

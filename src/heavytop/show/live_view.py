@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.copters.live.flight import Snapshot
-from heavytop.copters.vehicle import GRAVITY, Vehicle
-from heavytop.geometry import so3
-from heavytop.geometry.quaternion import quaternion_from_rotation
+from heavytop.copters import GRAVITY, Snapshot, Vehicle
+from heavytop.geometry import quaternion_from_rotation, so3
 from heavytop.show.airframes import airframe, slung_load
 from heavytop.show.meshes import Surface, merge, propeller
 from heavytop.show.palette import look

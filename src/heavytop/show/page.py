@@ -10,8 +10,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from heavytop._files import check_ending as _check_ending
-from heavytop._files import write_whole
+from heavytop._files import check_ending as _check_ending, write_whole
 from heavytop._format import html_text
 from heavytop._version import __version__
 from heavytop.errors import FileFormatError

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop.geometry import se3, so3
-from heavytop.plan.constraints import Gate, KeepOut, KeepOutBox
+from heavytop.plan import Gate, KeepOut, KeepOutBox
 from heavytop.show.meshes import box, ring, sphere
 from heavytop.show.plots import COLORS, figure_grid, finish_axis, signal_panels, written
 from heavytop.show.run_report import report_of
 from heavytop.show.scene import Body, Marker, Report, Table
-from heavytop.simulate.dynamics import as_dynamics
+from heavytop.simulate import as_dynamics
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

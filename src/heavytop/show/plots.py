@@ -14,14 +14,13 @@ import numpy as np
 
 from heavytop._files import typed_errors, write_whole
 from heavytop.errors import FileFormatError, SimulationError
-from heavytop.simulate.invariants import lacks_work
-from heavytop.simulate.report import NO_WORK
+from heavytop.simulate import NO_WORK, lacks_work
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from heavytop.simulate.run import Run
+    from heavytop.simulate import Run
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#888888", "#f0e442")
 """A palette for colour-blind readers (Okabe and Ito)."""

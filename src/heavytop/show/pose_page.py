@@ -12,9 +12,7 @@ from heavytop._arrays import Array
 from heavytop.show.linkage import Linkage
 from heavytop.show.page import write_page
 from heavytop.show.scene import Report
-from heavytop.system import Model
-from heavytop.system.description.graph import Step
-from heavytop.system.description.names import WORLD
+from heavytop.system import WORLD, Model, Step
 from heavytop.system.joints import Joint
 
 MOST_SLIDERS = 120

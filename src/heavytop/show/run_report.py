@@ -14,10 +14,10 @@ from heavytop.geometry import so3
 from heavytop.show.linkage import Linkage
 from heavytop.show.meshes import Floats
 from heavytop.show.scene import Marker, Panel, Report, Table
-from heavytop.system.description.names import TIME
+from heavytop.system import TIME
 
 if TYPE_CHECKING:
-    from heavytop.simulate.run import Run
+    from heavytop.simulate import Run
     from heavytop.system import Model
 
 MOST_POSES = 6000

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from heavytop.geometry.quaternion import quaternion_from_rotation
+from heavytop.geometry import quaternion_from_rotation
 from heavytop.show.meshes import Floats
 
 

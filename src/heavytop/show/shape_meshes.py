@@ -8,8 +8,8 @@ import numpy as np
 
 from heavytop.errors import HeavytopError
 from heavytop.show.meshes import Floats, Surface, box, cylinder, revolve, sphere
+from heavytop.system import PlacedShape
 from heavytop.system.description import shapes
-from heavytop.system.description.shapes import PlacedShape
 
 MOST_FACES = 24_000
 """Triangles of all mesh files of a page."""

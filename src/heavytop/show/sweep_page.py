@@ -16,10 +16,22 @@ from heavytop._version import __version__
 from heavytop.show.page import check_ending
 from heavytop.show.palette import SERIES_LIGHT
 from heavytop.show.plots import figure_grid, new_figure
-from heavytop.sweep.grid import DRAW
-from heavytop.sweep.measure import FAILED, OUTCOMES
-from heavytop.sweep.reductions import SAMPLE, boxes, extremes, pick, places, points, sample, sums, valid, width
-from heavytop.sweep.result import Result
+from heavytop.sweep import (
+    DRAW,
+    FAILED,
+    OUTCOMES,
+    SAMPLE,
+    Result,
+    boxes,
+    extremes,
+    pick,
+    places,
+    points,
+    sample,
+    sums,
+    valid,
+    width,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -168,7 +180,7 @@ def _range(values: np.ndarray) -> tuple[float, float]:
 
 def _share(result: Result, name: str, varied: list[str]) -> tuple[str, str]:
     """Share along every dimension, over all others."""
-    from heavytop.sweep.statistics import share_interval
+    from heavytop.sweep import share_interval
 
     data = result.data
     shown = [d for d in varied if _ticks(data, d).dtype.kind in "fiu" or data.sizes[d] <= MOST_NAMES]

@@ -8,33 +8,49 @@ from inspect import signature
 from types import ModuleType
 
 from heavytop.simulate import integrators as integrators
-from heavytop.simulate.bodies import PointForce as PointForce
-from heavytop.simulate.bodies import PointSpring as PointSpring
-from heavytop.simulate.bodies import scalable_body as scalable_body
-from heavytop.simulate.bodies import unified_body as unified_body
-from heavytop.simulate.controller import Controller as Controller
-from heavytop.simulate.controller import Feedback as Feedback
-from heavytop.simulate.controller import complete as complete
-from heavytop.simulate.dynamics import Dynamics as Dynamics
-from heavytop.simulate.events import Event as Event
-from heavytop.simulate.events import Occurrence as Occurrence
-from heavytop.simulate.integrators import RKMK4 as RKMK4
-from heavytop.simulate.integrators import RKMK6 as RKMK6
-from heavytop.simulate.integrators import RKMK8 as RKMK8
-from heavytop.simulate.integrators import RKMK45 as RKMK45
-from heavytop.simulate.integrators import EnergyMomentum as EnergyMomentum
-from heavytop.simulate.integrators import ProjectedRK4 as ProjectedRK4
-from heavytop.simulate.integrators import Terze as Terze
-from heavytop.simulate.integrators import Variational as Variational
-from heavytop.simulate.invariants import Invariant as Invariant
+from heavytop.simulate.bodies import (
+    PointForce as PointForce,
+    PointSpring as PointSpring,
+    scalable_body as scalable_body,
+    unified_body as unified_body,
+)
+from heavytop.simulate.controller import (
+    ARGUMENTS,
+    MEMORY_OUTPUTS,
+    BoundLaw,
+    Controller as Controller,
+    Feedback as Feedback,
+    bind,
+    complete as complete,
+)
+from heavytop.simulate.dynamics import Dynamics as Dynamics, as_dynamics
+from heavytop.simulate.events import Event as Event, Occurrence as Occurrence, as_events
+from heavytop.simulate.integrators import (
+    RKMK4 as RKMK4,
+    RKMK6 as RKMK6,
+    RKMK8 as RKMK8,
+    RKMK45 as RKMK45,
+    EnergyMomentum as EnergyMomentum,
+    ProjectedRK4 as ProjectedRK4,
+    Terze as Terze,
+    Variational as Variational,
+)
+from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RADAU5, RADAU9, RK4, Tableau
+from heavytop.simulate.invariants import Invariant as Invariant, lacks_work
 from heavytop.simulate.limit_events import limit_events as limit_events
-from heavytop.simulate.outcome import Ending as Ending
-from heavytop.simulate.outcome import Outcome as Outcome
-from heavytop.simulate.run import Run as Run
-from heavytop.simulate.spec import RunSpec as RunSpec
-from heavytop.simulate.spec import prepare as prepare
-from heavytop.simulate.spec import simulate as simulate
-from heavytop.simulate.spec import simulate_dynamics as simulate_dynamics
+from heavytop.simulate.outcome import Ending as Ending, Outcome as Outcome
+from heavytop.simulate.plant import Control
+from heavytop.simulate.python_controller import SEEN
+from heavytop.simulate.recording import RecordGrid
+from heavytop.simulate.report import NO_WORK
+from heavytop.simulate.run import Run as Run, Settings, Timing
+from heavytop.simulate.spec import (
+    RunSpec as RunSpec,
+    prepare as prepare,
+    simulate as simulate,
+    simulate_dynamics as simulate_dynamics,
+)
+from heavytop.simulate.step_assembly import Terminals, step_schedule
 from heavytop.simulate.user_dynamics import UserDynamics as UserDynamics
 
 

@@ -16,9 +16,7 @@ from heavytop._arrays import Array, as_array, numbers, part, transpose
 from heavytop.coordinates import ScalablePose, UnifiedPose
 from heavytop.errors import ModelError, ShapeError, wrong_shape
 from heavytop.geometry import se3
-from heavytop.mechanics import scalable_body as scalable
-from heavytop.mechanics import unified as unified_mechanics
-from heavytop.mechanics.rigid_body import body_inertia
+from heavytop.mechanics import body_inertia, scalable_body as scalable, unified as unified_mechanics
 from heavytop.simulate.events import Event
 from heavytop.simulate.user_dynamics import UserDynamics
 

@@ -45,8 +45,7 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop._format import Brief
-from heavytop.compile import Kernel, Traced, on_symbols, trace
-from heavytop.compile.signature import Shape
+from heavytop.compile import Kernel, Shape, Traced, on_symbols, trace
 from heavytop.errors import SimulationError, unknown_name
 from heavytop.functions import Value, key, store
 from heavytop.simulate.law_status import STATUS

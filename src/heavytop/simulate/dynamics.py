@@ -17,12 +17,10 @@ from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.functions import Value
 from heavytop.simulate.velocity_map import is_identity
-from heavytop.system.dynamics.rheonomic import with_time
-from heavytop.system.model import MANIFOLD_TOLERANCE
+from heavytop.system import MANIFOLD_TOLERANCE, with_time
 
 if TYPE_CHECKING:
-    from heavytop.system import Model
-    from heavytop.system.dynamics.equation_terms import EquationTerms
+    from heavytop.system import EquationTerms, Model
 
 
 FIRST_STARTS = 1
@@ -310,7 +308,7 @@ class ModelDynamics(Dynamics):
         return self._make("energies", ("q", "v"), energies)
 
     def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
-        from heavytop.system.validation.functions import why_not_finite
+        from heavytop.system import why_not_finite
 
         return why_not_finite(self.model, q, v, p)
 

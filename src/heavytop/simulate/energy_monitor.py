@@ -24,7 +24,7 @@ from heavytop._arrays import Array, concatenate, depends_on, is_symbolic, shape,
 from heavytop.compile import Traced, trace_of
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.tape import Slot
-from heavytop.system.constraints.scaling import ASSEMBLED, OPEN
+from heavytop.system import ASSEMBLED, OPEN
 
 COUNTED = 1e-5
 """Error of a step relative to the largest kinetic energy from which on it counts."""

@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping
 from heavytop._arrays import Array
 from heavytop.errors import ModelError, unknown_name
 from heavytop.simulate.events import Event
-from heavytop.system import JointLimits
-from heavytop.system.description.graph import Edge
-from heavytop.system.model import Model
+from heavytop.system import Edge, JointLimits, Model
 
 Measure = Callable[[Array, Array], Array]
 

@@ -20,12 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, shape, vector
-from heavytop.compile import Traced, trace
-from heavytop.compile.schedule import TIME
+from heavytop.compile import TIME, Traced, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError, unknown_name
-from heavytop.simulate import energy_monitor as watch
-from heavytop.simulate import law_status
+from heavytop.simulate import energy_monitor as watch, law_status
 from heavytop.simulate.controller import BoundLaw
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.tape import Slot, Slots, Tape, TapeValue

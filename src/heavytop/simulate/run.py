@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas
     import xarray
 
-    from heavytop.show.page import InlinePage
+    from heavytop.show import InlinePage
     from heavytop.simulate.invariants import Invariant
 
 
@@ -267,32 +267,32 @@ class Run(Shown):
 
     def to_xarray(self) -> xarray.Dataset:
         """The run as a labelled dataset with units."""
-        from heavytop.io.netcdf import to_xarray
+        from heavytop.io import to_xarray
 
         return to_xarray(self)
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Coordinates, velocities, inputs and energies as columns; a row for each time, in a batch for each trajectory and time."""
-        from heavytop.io.netcdf import to_dataframe
+        from heavytop.io import to_dataframe
 
         return to_dataframe(self)
 
     def save(self, path: str | Path) -> None:
         """Write a netCDF file (atomically); :meth:`load` reads it back exactly."""
-        from heavytop.io.netcdf import save_run
+        from heavytop.io import save_run
 
         save_run(self, path)
 
     @classmethod
     def load(cls, path: str | Path, *, checked: bool = True) -> Run:
         """Read a run that was saved; a file whose checksum is missing or wrong raises unless ``checked`` is False."""
-        from heavytop.io.netcdf import load_run
+        from heavytop.io import load_run
 
         return load_run(path, checked=checked)
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Figure with coordinates, velocities, inputs, energies and drifts; written to ``path`` if given."""
-        from heavytop.show.plots import plot_run
+        from heavytop.show import plot_run
 
         return plot_run(self, path)
 
@@ -301,8 +301,7 @@ class Run(Shown):
 
         Without a ``path`` the page is returned as an object that a notebook shows in place.
         """
-        from heavytop.show.page import InlinePage, write_page
-        from heavytop.show.run_report import report_of
+        from heavytop.show import InlinePage, report_of, write_page
 
         report = report_of(self, index)
         return InlinePage(report) if path is None else write_page(report, path)

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from heavytop._arrays import Array, numbers
-from heavytop.compile import Traced
-from heavytop.compile.jit import batch_lanes
+from heavytop.compile import Traced, batch_lanes
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ConfigurationError, ShapeError, SimulationError, wrong_shape
 from heavytop.functions import Value, store
@@ -28,9 +27,7 @@ from heavytop.simulate.run import Run
 from heavytop.simulate.run_builder import make_run
 from heavytop.simulate.run_compilation import native, step_key
 from heavytop.simulate.user_dynamics import UserDynamics
-from heavytop.system.constraints.scaling import CLOSED
-from heavytop.system.description.names import TIME
-from heavytop.system.dynamics.rheonomic import with_time
+from heavytop.system import CLOSED, TIME, with_time
 
 Inputs = Array | Sequence[float] | Callable[..., Any] | None
 
@@ -442,7 +439,7 @@ def _from_the_start(
 
 def _check_prescribed(dynamics: Dynamics, p: np.ndarray, until: float, steps: int) -> None:
     """Frames that drivers move must not jump, from the time in ``p`` on."""
-    from heavytop.system.constraints.prescribed_motion import PrescribedMotions
+    from heavytop.system import PrescribedMotions
 
     if isinstance(dynamics, ModelDynamics):
         dynamics.model.functions.get(PrescribedMotions, lambda: PrescribedMotions(dynamics.model)).check(

@@ -26,7 +26,7 @@ from heavytop._arrays import (
 )
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
-from heavytop.system.dynamics.sparse_ldl import SparseLDL
+from heavytop.system import SparseLDL
 
 
 class UserConstraints:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from heavytop._memory import available_memory
-from heavytop.copters.vehicle import Vehicle
+from heavytop.copters import Vehicle
 from heavytop.errors import SweepError, unknown_name
-from heavytop.simulate.dynamics import Dynamics
+from heavytop.simulate import Dynamics
 from heavytop.sweep.cases import BatchCases, Cases, FunctionCases, Output, is_function, missing
 from heavytop.sweep.cluster import Cluster
 from heavytop.sweep.dask_client import connected
@@ -25,7 +25,7 @@ from heavytop.sweep.model_cases import ModelCases
 from heavytop.sweep.result import Result, in_memory, open_result
 from heavytop.sweep.store import DONE, GIVEN_UP, OPEN, Store
 from heavytop.sweep.study import Study, describe, write_into
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 RETRIES = 3
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from heavytop.errors import HeavytopError, SweepError, unknown_name
 from heavytop.functions import Value, key
-from heavytop.simulate.outcome import Ending
-from heavytop.simulate.run import Run
+from heavytop.simulate import Ending, Run
 from heavytop.sweep.measure import FAILED, Measured, Measures, endings
 
 Values = Mapping[str, np.ndarray]

@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from heavytop.errors import RecipeError, SweepError
-from heavytop.functions.pickling import pack, unpack
+from heavytop.functions import pack, unpack
 from heavytop.sweep.cases import Output, reason
 from heavytop.sweep.engine import Keep, Tally
 from heavytop.sweep.grid import Chunks

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavytop.simulate.outcome import Ending
-from heavytop.simulate.run import Run
+from heavytop.simulate import Ending, Run
 
 AT_EVENTS = (Ending.event, Ending.ended)
 """Endings at a zero of some function: an event of the user, or where the equations end."""

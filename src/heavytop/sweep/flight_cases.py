@@ -10,22 +10,25 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate
-from heavytop.control import Actuated, Propellers
-from heavytop.control.laws.base import BaseController
-from heavytop.control.laws.wrapper import Seen
-from heavytop.copters import catalogue
-from heavytop.copters.composition import ROBUST, Composition
-from heavytop.copters.conditions import Conditions
-from heavytop.copters.flight import Flight, angle_between, desired_poses, distance_between, flown_poses
+from heavytop.control import Actuated, BaseController, Propellers, Seen
+from heavytop.copters import (
+    ROBUST,
+    Composition,
+    Conditions,
+    Flight,
+    Vehicle,
+    angle_between,
+    catalogue,
+    desired_poses,
+    distance_between,
+    flown_poses,
+)
 from heavytop.copters.maneuvers import Maneuver, make
-from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, SweepError, unknown_name
 from heavytop.functions import key, store
 from heavytop.geometry import so3
-from heavytop.ocp.inverse_inputs import needed_inputs
-from heavytop.simulate import Run, RunSpec
-from heavytop.simulate.controller import BoundLaw
-from heavytop.simulate.dynamics import Dynamics, as_dynamics
+from heavytop.ocp import needed_inputs
+from heavytop.simulate import BoundLaw, Dynamics, Run, RunSpec, as_dynamics
 from heavytop.sweep.cases import Values, call, groups, is_function, names_of
 from heavytop.sweep.measure import Measured, Measures, as_measures
 from heavytop.sweep.model_cases import Group, ModelCases, StackedLaws, attitude_blocks, own_names, unit_of

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import SweepError, unknown_name
-from heavytop.simulate.outcome import Ending
-from heavytop.simulate.run import Run
+from heavytop.simulate import Ending, Run
 from heavytop.sweep.event_ends import AT_EVENTS, at_events
 from heavytop.sweep.grid import RESERVED
 

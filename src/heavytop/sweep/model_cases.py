@@ -10,16 +10,10 @@ import numpy as np
 
 from heavytop._arrays import Numbers
 from heavytop.compile import Traced
-from heavytop.coordinates import Pose, Product
-from heavytop.coordinates.attitude import Attitude
+from heavytop.coordinates import Attitude, Pose, Product
 from heavytop.errors import SweepError, unknown_name, wrong_shape
 from heavytop.functions import key, store
-from heavytop.simulate import Run, RunSpec
-from heavytop.simulate.controller import BoundLaw
-from heavytop.simulate.dynamics import Dynamics, as_dynamics
-from heavytop.simulate.events import as_events
-from heavytop.simulate.outcome import Ending
-from heavytop.simulate.recording import RecordGrid
+from heavytop.simulate import BoundLaw, Dynamics, Ending, RecordGrid, Run, RunSpec, as_dynamics, as_events
 from heavytop.sweep.cases import (
     LEAST,
     MANY,

@@ -156,7 +156,7 @@ class Result(Shown):
 
         The first ``runs`` listed points are run again; their 3-D pages are written into a folder beside the page and linked.
         """
-        from heavytop.show.sweep_page import write_sweep
+        from heavytop.show import write_sweep
 
         return write_sweep(self, path, runs)
 

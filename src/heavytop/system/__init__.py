@@ -1,34 +1,67 @@
 """Describe bodies, joints and force elements; derive the model."""
 
 from heavytop.system import forces as forces
-from heavytop.system.description.inputs import JointForce as JointForce
-from heavytop.system.description.inputs import Thruster as Thruster
-from heavytop.system.description.inputs import Wrench as Wrench
-from heavytop.system.description.moments import Damping as Damping
-from heavytop.system.description.moments import Inertia as Inertia
-from heavytop.system.description.moments import SpringSet as SpringSet
-from heavytop.system.description.moments import Stiffness as Stiffness
-from heavytop.system.description.shapes import Box as Box
-from heavytop.system.description.shapes import Capsule as Capsule
-from heavytop.system.description.shapes import Cylinder as Cylinder
-from heavytop.system.description.shapes import Ellipsoid as Ellipsoid
-from heavytop.system.description.shapes import Mesh as Mesh
-from heavytop.system.description.shapes import Sphere as Sphere
-from heavytop.system.dynamics.tangent import NotAtRestWarning as NotAtRestWarning
-from heavytop.system.forces import ForceElement as ForceElement
-from heavytop.system.forces import JointElement as JointElement
-from heavytop.system.forces import PairElement as PairElement
-from heavytop.system.joints import Coupled as Coupled
-from heavytop.system.joints import Custom as Custom
-from heavytop.system.joints import Cylindrical as Cylindrical
-from heavytop.system.joints import Fixed as Fixed
-from heavytop.system.joints import Free as Free
-from heavytop.system.joints import Planar as Planar
-from heavytop.system.joints import Prescribed as Prescribed
-from heavytop.system.joints import Prismatic as Prismatic
-from heavytop.system.joints import Revolute as Revolute
-from heavytop.system.joints import Spherical as Spherical
-from heavytop.system.joints import Universal as Universal
+from heavytop.system.constraints.prescribed_motion import PrescribedMotions
+from heavytop.system.constraints.scaling import ASSEMBLED, CLOSED, OPEN
+from heavytop.system.description.description import Description, Parameter, at_defaults
+from heavytop.system.description.graph import Edge, Step
+from heavytop.system.description.inputs import (
+    BodyWrench,
+    JointAction,
+    JointForce as JointForce,
+    Thruster as Thruster,
+    Wrench as Wrench,
+    unit_axis,
+)
+from heavytop.system.description.moments import (
+    RELATIVE_TOLERANCE,
+    Damping as Damping,
+    Inertia as Inertia,
+    Moments,
+    SpringSet as SpringSet,
+    Stiffness as Stiffness,
+)
+from heavytop.system.description.names import GRAVITY, TIME, WORLD
+from heavytop.system.description.shapes import (
+    MESH_FORMATS,
+    Box as Box,
+    Capsule as Capsule,
+    Cylinder as Cylinder,
+    Ellipsoid as Ellipsoid,
+    Mesh as Mesh,
+    PlacedShape,
+    Sphere as Sphere,
+)
+from heavytop.system.dynamics.applied_forces import Actions
+from heavytop.system.dynamics.equation_terms import EquationTerms
+from heavytop.system.dynamics.rheonomic import with_time
+from heavytop.system.dynamics.solve import solve_definite, symmetric
+from heavytop.system.dynamics.sparse_ldl import SparseLDL, minimum_degree, row_scales
+from heavytop.system.dynamics.tangent import NotAtRestWarning as NotAtRestWarning, null_space, sizes
+from heavytop.system.expressions import Expressions
+from heavytop.system.forces import (
+    ForceElement as ForceElement,
+    JointElement as JointElement,
+    PairElement as PairElement,
+)
+from heavytop.system.forces.base import Pull
+from heavytop.system.forces.ports import Port
+from heavytop.system.joints import (
+    Coupled as Coupled,
+    Custom as Custom,
+    Cylindrical as Cylindrical,
+    Fixed as Fixed,
+    Free as Free,
+    Planar as Planar,
+    Prescribed as Prescribed,
+    Prismatic as Prismatic,
+    Revolute as Revolute,
+    Spherical as Spherical,
+    Universal as Universal,
+)
 from heavytop.system.joints.parts import JointLimits as JointLimits
-from heavytop.system.model import Model as Model
+from heavytop.system.kinematics.connection import commutation
+from heavytop.system.kinematics.kinematics import Kinematics, Motion
+from heavytop.system.model import MANIFOLD_TOLERANCE, Model as Model, entries_of, nominal_of
 from heavytop.system.system import System as System
+from heavytop.system.validation.functions import why_not_finite

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, depends_on, is_symbolic, jacobian, shape, substitute, symbol, to_sx
-from heavytop.compile.trace import Traced, make_function
+from heavytop.compile import Traced, make_function
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
 from heavytop.system.constraints.constraints import ConstrainedDynamics, at_rest

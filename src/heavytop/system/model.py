@@ -13,8 +13,7 @@ import numpy as np
 from heavytop._arrays import Array, Floats, Seed, concatenate, is_finite, is_symbolic, numbers
 from heavytop._format import listed
 from heavytop._repr_html import Overview, Shown
-from heavytop.compile import Functions, Kernel, Traced, export_c
-from heavytop.compile.signature import Shape
+from heavytop.compile import Functions, Kernel, Shape, Traced, export_c
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.functions import Value, instance_key, is_local
@@ -33,8 +32,8 @@ from heavytop.system.validation.physical_parameters import PhysicalConstants
 from heavytop.system.validation.singularities import check_friction
 
 if TYPE_CHECKING:
-    from heavytop.equations.equations import Equations
-    from heavytop.show.page import InlinePage
+    from heavytop.equations import Equations
+    from heavytop.show import InlinePage
 
 Parameters = Mapping[str, Any] | None
 Made = TypeVar("Made")
@@ -910,8 +909,7 @@ class Model(Value, Shown):
         Sliders stay within the limits of the joints; ``limits`` (joint name -> ``ht.JointLimits``) replaces those of the system.
         Without a ``path`` the page is returned as an object that a notebook displays.
         """
-        from heavytop.show.page import InlinePage
-        from heavytop.show.pose_page import pose_report, write_pose_page
+        from heavytop.show import InlinePage, pose_report, write_pose_page
 
         limits = self.description.limits if limits is None else limits
         return InlinePage(pose_report(self, q, limits)) if path is None else write_pose_page(self, path, q, limits)
@@ -921,13 +919,13 @@ class Model(Value, Shown):
 
         ``limits`` (joint name -> ``ht.JointLimits``) replaces those of the system. Parameters are written as their values.
         """
-        from heavytop.io.robot_files import save_urdf
+        from heavytop.io import save_urdf
 
         return save_urdf(self.description, path, limits, strict)
 
     def to_mjcf(self, path: str | Path, limits: Any = None, strict: bool = False) -> Any:
         """Write the system as MJCF, as :meth:`to_urdf` does."""
-        from heavytop.io.robot_files import save_mjcf
+        from heavytop.io import save_mjcf
 
         return save_mjcf(self.description, path, limits, strict)
 
@@ -970,7 +968,7 @@ class Model(Value, Shown):
 
     def equations(self, names: Mapping[str, str] | None = None) -> Equations:
         """The equations of motion as SymPy expressions, text and LaTeX; ``names`` replaces names of symbols."""
-        from heavytop.equations.equations import Equations
+        from heavytop.equations import Equations
 
         return Equations(self, names)
 

@@ -15,10 +15,10 @@ from heavytop.coordinates import (
     Quaternion,
     Rotation,
     Vector,
+    connection_coefficients,
 )
 from heavytop.coordinates.calculus import (
     commutation_coefficients,
-    connection_coefficients,
     constraint_derivatives,
     contains,
     critical_point,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from heavytop._arrays import vector
-from heavytop.compile.trace import trace
+from heavytop.compile import trace
 from heavytop.coordinates import GeneralCoordinates, Quaternion, Rotation
 from heavytop.coordinates.calculus import commutation_coefficients, contains
 from heavytop.errors import ConfigurationError, ModelError, ShapeError

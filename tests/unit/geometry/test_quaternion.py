@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from heavytop.errors import ShapeError
-from heavytop.geometry import linalg, so3
-from heavytop.geometry import quaternion as quat
+from heavytop.geometry import linalg, quaternion as quat, so3
 
 components = st.floats(-3, 3, width=64)
 quaternions = arrays(float, 4, elements=components).filter(lambda a: np.linalg.norm(a) > 0.1)

@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from heavytop.compile.trace import trace
+from heavytop.compile import trace
 from heavytop.geometry import series
 
 mp.mp.dps = 80

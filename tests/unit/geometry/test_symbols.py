@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from heavytop.compile.trace import trace
-from heavytop.geometry import critical_points, linalg, polar, se3, so3, spatial
-from heavytop.geometry import quaternion as quat
+from heavytop.compile import trace
+from heavytop.geometry import critical_points, linalg, polar, quaternion as quat, se3, so3, spatial
 
 RNG = np.random.default_rng(41)
 BATCH = (2, 3)

@@ -12,7 +12,7 @@ from heavytop._arrays import Array, concatenate, part
 from heavytop.control.actuators.lag import Propellers
 from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 UNIT = 0.005
 """Delays are multiples of about this time (s), at least of a sample."""

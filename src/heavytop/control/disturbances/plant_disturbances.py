@@ -10,10 +10,8 @@ from heavytop._arrays import Array, part, vector
 from heavytop.control.disturbances.wind import Wind
 from heavytop.control.laws.wrapper import PartialPlant, Seen, Wrapper
 from heavytop.errors import ControlError, unknown_name
-from heavytop.system.description.inputs import Wrench
-from heavytop.system.description.moments import Damping
+from heavytop.system import Damping, System, Wrench
 from heavytop.system.joints import Free
-from heavytop.system.system import System
 
 WIND_AXES = ("wind_x", "wind_y", "wind_z")
 

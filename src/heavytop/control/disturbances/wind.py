@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from heavytop.errors import ControlError
-from heavytop.geometry.so3 import rotation_with_z
+from heavytop.geometry import rotation_with_z
 
 
 class Wind(Protocol):

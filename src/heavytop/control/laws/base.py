@@ -15,8 +15,7 @@ import numpy as np
 from heavytop._arrays import Numbers
 from heavytop.compile import Traced
 from heavytop.errors import ControlError
-from heavytop.functions import Value, recipe
-from heavytop.functions.value import MECHANISM
+from heavytop.functions import MECHANISM, Value, recipe
 
 if TYPE_CHECKING:
     from heavytop._arrays import Array

@@ -18,8 +18,7 @@ from heavytop.control.laws.law import FeedbackLaw
 from heavytop.control.laws.law_checks import check_tree
 from heavytop.control.linear.linearised_loop import sample_configurations
 from heavytop.errors import ControlError, wrong_shape
-from heavytop.system.expressions import Expressions
-from heavytop.system.model import Model
+from heavytop.system import Expressions, Model
 
 SINGULAR = 1e-11
 """Distance of a row of B from the previous rows, or pivot of M, below which a matrix counts as singular; relative to its size elsewhere."""

@@ -34,11 +34,8 @@ from heavytop.control.laws.law_terms import LawTerms
 from heavytop.control.laws.prototype import Prototype
 from heavytop.errors import ControlError
 from heavytop.geometry import se3
-from heavytop.system.description.names import WORLD
-from heavytop.system.dynamics.solve import solve_definite, symmetric
-from heavytop.system.expressions import Expressions
+from heavytop.system import WORLD, Expressions, Kinematics, Motion, solve_definite, symmetric
 from heavytop.system.joints import Joint
-from heavytop.system.kinematics.kinematics import Kinematics, Motion
 
 ZERO = (0.0, 0.0, 0.0)
 

@@ -15,8 +15,7 @@ from heavytop._arrays import Array, concatenate, part, symbol, transpose, vector
 from heavytop.control.laws.law_terms import LawTerms
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.geometry import se3, so3
-from heavytop.system.description.moments import Stiffness
-from heavytop.system.description.names import WORLD
+from heavytop.system import WORLD, Stiffness
 
 
 @dataclass(frozen=True, eq=False)

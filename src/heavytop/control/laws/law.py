@@ -35,11 +35,11 @@ from heavytop.control.linear.linearised_loop import (
 )
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 from heavytop.functions import store
-from heavytop.ocp.bounds import Limits
-from heavytop.system.model import Model, entries_of, nominal_of
+from heavytop.ocp import Limits
+from heavytop.system import Model, entries_of, nominal_of
 
 if TYPE_CHECKING:
-    from heavytop.compile.backends.c99 import Precision
+    from heavytop.compile import Precision
     from heavytop.control.laws.prototype import Prototype
     from heavytop.control.linear.margins import Margins
     from heavytop.control.references.reference import Reference

@@ -13,8 +13,8 @@ from heavytop.errors import ControlError, ModelError
 
 if TYPE_CHECKING:
     from heavytop.control.laws.law import Law
-    from heavytop.ocp.bounds import Limits
-    from heavytop.system.model import Model
+    from heavytop.ocp import Limits
+    from heavytop.system import Model
 
 SINGULAR = 1e-12
 """Ratio of the smallest to the largest eigenvalue below which a matrix counts as singular."""

@@ -16,16 +16,18 @@ from heavytop._arrays import Array, Floats, sparse, transpose
 from heavytop.control.laws.prototype import Pair, Prototype
 from heavytop.control.linear.linearised_loop import freedom_of, sample_configurations
 from heavytop.errors import unknown_name
-from heavytop.geometry import se3
-from heavytop.geometry.wrenches import error_wrench, stiffness_energy
-from heavytop.system.description.moments import Moments
-from heavytop.system.description.names import WORLD
-from heavytop.system.dynamics.equation_terms import EquationTerms
-from heavytop.system.dynamics.solve import solve_definite, symmetric
-from heavytop.system.dynamics.sparse_ldl import SparseLDL
-from heavytop.system.expressions import Expressions
-from heavytop.system.kinematics.kinematics import Motion
-from heavytop.system.model import Model
+from heavytop.geometry import error_wrench, se3, stiffness_energy
+from heavytop.system import (
+    WORLD,
+    EquationTerms,
+    Expressions,
+    Model,
+    Moments,
+    Motion,
+    SparseLDL,
+    solve_definite,
+    symmetric,
+)
 
 
 @dataclass(frozen=True, eq=False)

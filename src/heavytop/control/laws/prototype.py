@@ -17,13 +17,12 @@ import numpy as np
 from heavytop._arrays import Array, is_symbolic
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3
-from heavytop.system.description.moments import RELATIVE_TOLERANCE, Damping, Inertia, Moments, Stiffness
-from heavytop.system.description.names import WORLD
+from heavytop.system import RELATIVE_TOLERANCE, WORLD, Damping, Inertia, Moments, Stiffness
 
 if TYPE_CHECKING:
     from heavytop.control.linear.prototype_design import Design
     from heavytop.control.linear.weights import Weights
-    from heavytop.system.model import Model
+    from heavytop.system import Model
 
 Pair = tuple[str, str]
 M = TypeVar("M", bound=Moments)

@@ -28,8 +28,8 @@ from heavytop.control.laws.prototype import Prototype
 from heavytop.control.laws.tilting_law import TiltingLaw
 from heavytop.control.limits.thrust_sector import TiltLimits
 from heavytop.functions import recipe
-from heavytop.ocp.bounds import Limits
-from heavytop.system.model import Model
+from heavytop.ocp import Limits
+from heavytop.system import Model
 
 LimitsLike = Limits | tuple[Any, Any] | None
 NO_BALANCE = np.asarray(np.nan)

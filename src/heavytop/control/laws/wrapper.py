@@ -18,8 +18,7 @@ from heavytop.control.laws.base import REFERENCE, BaseController
 from heavytop.control.laws.signals import Signals, signal_sizes
 from heavytop.errors import ControlError, unknown_name
 from heavytop.functions import Portable
-from heavytop.simulate import complete
-from heavytop.simulate.controller import ARGUMENTS, MEMORY_OUTPUTS
+from heavytop.simulate import ARGUMENTS, MEMORY_OUTPUTS, complete
 
 NOTHING = np.zeros(0)
 

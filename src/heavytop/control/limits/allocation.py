@@ -17,8 +17,8 @@ import numpy as np
 from heavytop._arrays import Array, transpose, vector
 from heavytop.control.laws.law_terms import LawTerms
 from heavytop.control.limits.rank import InputRank
-from heavytop.ocp.bounds import Limits
-from heavytop.system.dynamics.solve import solve_definite, symmetric
+from heavytop.ocp import Limits
+from heavytop.system import solve_definite, symmetric
 
 METRICS = ("prototype", "model")
 

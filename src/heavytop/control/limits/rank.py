@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heavytop._arrays import Array, Floats, is_symbolic, to_sx, transpose
-from heavytop.system.dynamics.solve import solve_definite, symmetric
+from heavytop.system import solve_definite, symmetric
 
 DAMPING = 1e-5
 """eps: share of the usual effect of a direction at which half of its input is suppressed in each step."""

@@ -16,8 +16,8 @@ import numpy as np
 from heavytop._arrays import Array, from_sx, is_symbolic, to_sx
 from heavytop.control.limits.box_qp import dot, least, most, pick, scalars, solve_ldl, times
 from heavytop.errors import ControlError
-from heavytop.ocp.bounds import Limits
-from heavytop.system.model import Model
+from heavytop.ocp import Limits
+from heavytop.system import Model
 
 STEPS = 10
 """Newton steps."""

@@ -19,8 +19,7 @@ from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError
 from heavytop.geometry import se3, so3
 from heavytop.simulate import Controller, Run
-from heavytop.system.kinematics.connection import commutation
-from heavytop.system.model import Model
+from heavytop.system import Model, commutation
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from heavytop.compile import Traced, trace_of
 from heavytop.errors import ControlError
 from heavytop.functions import Portable
 from heavytop.simulate import Controller, Run, simulate
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 
 class ClosedLoop(Portable):

@@ -21,10 +21,10 @@ import numpy as np
 from heavytop._arrays import Array, Floats
 from heavytop._format import brief, counted
 from heavytop.errors import ControlError, unknown_name
-from heavytop.ocp.bounds import Limits
+from heavytop.ocp import Limits
 
 if TYPE_CHECKING:
-    from heavytop.system.model import Model
+    from heavytop.system import Model
 
 STEPS = 100
 ROUNDING = 1e-15

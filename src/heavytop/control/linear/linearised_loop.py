@@ -33,15 +33,14 @@ from heavytop._format import format_vector
 from heavytop.compile import trace_of
 from heavytop.errors import ControlError, HeavytopError, wrong_shape
 from heavytop.geometry import se3
-from heavytop.system.description.names import WORLD
+from heavytop.system import WORLD
 from heavytop.system.dynamics import tangent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from heavytop.control.laws.prototype import Pair, Prototype
-    from heavytop.system.description.moments import Moments
-    from heavytop.system.model import Model
+    from heavytop.system import Model, Moments
 
 UNSTABLE = 1e-3
 """Real part, relative to the size of the poles, above which one is certainly unstable: poles at zero scatter by rounding."""

@@ -22,17 +22,12 @@ from heavytop.control.linear.riccati import periodic, riccati, stationary
 from heavytop.control.linear.weights import Weights
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError, wrong_shape
-from heavytop.ocp.bounds import input_bounds
-from heavytop.ocp.chart_dynamics import ChartRates
-from heavytop.ocp.charts import chart, place
-from heavytop.ocp.inverse_inputs import needed_inputs
-from heavytop.ocp.shooting import NodeLayout, Shooting
-from heavytop.simulate import simulate
-from heavytop.simulate.integrators.tableaus import RK4
-from heavytop.system.model import Model, entries_of
+from heavytop.ocp import ChartRates, NodeLayout, Shooting, chart, input_bounds, needed_inputs, place
+from heavytop.simulate import RK4, simulate
+from heavytop.system import Model, entries_of
 
 if TYPE_CHECKING:
-    from heavytop.compile.backends.c99 import Precision
+    from heavytop.compile import Precision
     from heavytop.control.linear.margins import Margins
 
 BALANCED = 1e-6

@@ -23,12 +23,11 @@ from heavytop._format import Brief
 from heavytop.control.linear.linearised_loop import LinearisedLoop, ahead, check_steady, moments_of, numeric, ordered
 from heavytop.errors import ControlError, unknown_name
 from heavytop.geometry import se3, so3
-from heavytop.system.description.moments import Moments, Stiffness
-from heavytop.system.description.names import WORLD
+from heavytop.system import WORLD, Moments, Stiffness
 
 if TYPE_CHECKING:
     from heavytop.control.linear.weights import Weights
-    from heavytop.system.model import Model
+    from heavytop.system import Model
 
 MET = 0.01
 """Relative distance within which a pole counts as achieved."""

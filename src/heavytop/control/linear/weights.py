@@ -9,8 +9,8 @@ import numpy as np
 
 from heavytop._arrays import numbers
 from heavytop.errors import ControlError, wrong_shape
-from heavytop.ocp.charts import is_turn
-from heavytop.system.model import Model
+from heavytop.ocp import is_turn
+from heavytop.system import Model
 
 
 @dataclass(frozen=True, eq=False)

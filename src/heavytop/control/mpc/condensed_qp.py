@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from heavytop.control.mpc.horizon_motion import Linear
 from heavytop.errors import ControlError
-from heavytop.ocp.bounds import StateBounds
+from heavytop.ocp import StateBounds
 
 BLOCKS = 5
 """Number of column blocks in which the Hessian is computed."""

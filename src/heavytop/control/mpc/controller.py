@@ -31,12 +31,9 @@ from heavytop.control.mpc.horizon_motion import Linear, Moves, Prediction
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.functions import instance_key
-from heavytop.ocp.bounds import StateBounds, Within, input_bounds, state_bounds
-from heavytop.ocp.chart_dynamics import ChartRates
-from heavytop.ocp.charts import is_turn
-from heavytop.ocp.inverse_inputs import needed_inputs
-from heavytop.simulate.python_controller import SEEN
-from heavytop.system.model import Model
+from heavytop.ocp import ChartRates, StateBounds, Within, input_bounds, is_turn, needed_inputs, state_bounds
+from heavytop.simulate import SEEN
+from heavytop.system import Model
 
 LONGEST = 1000
 """Largest number of moves of a horizon: work and memory grow with its square."""

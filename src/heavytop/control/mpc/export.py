@@ -15,7 +15,7 @@ import numpy as np
 
 from heavytop._files import typed_errors, write_set
 from heavytop._format import safe_name
-from heavytop.compile.backends.c99 import literal
+from heavytop.compile import literal
 from heavytop.control.mpc import controller
 from heavytop.errors import ControlError
 
@@ -42,7 +42,7 @@ def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predic
     ControlError
         It has soft bounds of states, which the exported quadratic program does not support.
     """
-    from heavytop.compile.backends.c_export import MARK, c_texts, check_replaceable
+    from heavytop.compile import MARK, c_texts, check_replaceable
 
     if ahead._ahead.bounds is not None:
         raise ControlError(

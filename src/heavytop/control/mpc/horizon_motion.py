@@ -12,12 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, jacobian, split, substitute, symbol
-from heavytop.compile import Kernel, Traced, trace_of
-from heavytop.compile.bound_kernel import Bound
-from heavytop.functions.pickling import BoundHere
-from heavytop.ocp.bounds import StateBounds
-from heavytop.ocp.chart_dynamics import ChartRates
-from heavytop.ocp.charts import chart, place, residual
+from heavytop.compile import Bound, Kernel, Traced, trace_of
+from heavytop.functions import BoundHere
+from heavytop.ocp import ChartRates, StateBounds, chart, place, residual
 
 
 class Linear(NamedTuple):

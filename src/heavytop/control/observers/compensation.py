@@ -18,7 +18,7 @@ from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull, HullMotion
 from heavytop.control.references.drag_reference import DragReference, reference_speeds
 from heavytop.control.references.reference import Reference
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 LIGHTEST = 2.0
 """Least specific thrust (m/s^2) when a disturbance lifts the vehicle: its axis stays upwards."""

@@ -12,7 +12,7 @@ from heavytop.control.disturbances.air_drag import AirDrag
 from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull, HullMotion, limited, within
 from heavytop.geometry import so3
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 
 class _Observer(Wrapper):

@@ -11,9 +11,8 @@ from heavytop._arrays import Array, concatenate, is_symbolic, part, transpose
 from heavytop.control.references.reference import coordinates_of_motion
 from heavytop.errors import ControlError
 from heavytop.geometry import se3
-from heavytop.system.description.description import at_defaults
+from heavytop.system import Model, at_defaults
 from heavytop.system.joints import Free
-from heavytop.system.model import Model
 
 UP = np.array([0.0, 0.0, 1.0])
 

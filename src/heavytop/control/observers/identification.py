@@ -16,7 +16,7 @@ from heavytop.control.actuators.command_history import hover_levels, sent, store
 from heavytop.control.actuators.lag import Propellers
 from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 LAGS = (0.004, 0.008, 0.015, 0.025, 0.04, 0.06, 0.09)
 """Candidates of the lag, s."""

@@ -10,7 +10,7 @@ import numpy as np
 from heavytop._arrays import Array, concatenate, part, split, vector
 from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.errors import ControlError, wrong_shape
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 
 class Stream:

@@ -14,7 +14,7 @@ from heavytop.control.disturbances.air_drag import AirDrag
 from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull, HullMotion
 from heavytop.geometry import so3
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 
 class _Disturbances(NamedTuple):

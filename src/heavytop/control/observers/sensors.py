@@ -15,7 +15,7 @@ from heavytop.control.observers.hull import Hull, HullMotion
 from heavytop.control.observers.measurements import Stream, as_members, check_part
 from heavytop.errors import ControlError
 from heavytop.geometry import so3
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,11 @@ from heavytop._arrays import finite_matrix
 from heavytop._format import counted
 from heavytop.control.limits.thrust_sector import Sector, TiltLimits
 from heavytop.errors import ControlError
-from heavytop.ocp.bounds import Limits
+from heavytop.ocp import Limits
 
 if TYPE_CHECKING:
     from heavytop.control.references.reference import Reference
-    from heavytop.system.model import Model
+    from heavytop.system import Model
 
 SLACK = 1e-9
 """Share of an input's range, or of its size, that counts as rounding."""

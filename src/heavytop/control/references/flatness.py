@@ -18,7 +18,7 @@ from heavytop.control.references.curves import Curve, derivatives
 from heavytop.control.references.reference import Motion3, Reference, check_regular, coordinates_of_motion
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.geometry import se3, so3
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 ZERO_FORCE = 1e-3
 """Specific force, as a share of gravity, below which a zero of the force is missed too closely."""

@@ -11,7 +11,7 @@ from heavytop._arrays import Array
 from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull, HullMotion, limited
 from heavytop.errors import ControlError
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 GENTLE = 12.0
 """Largest acceleration (m/s^2) demanded by an error of position, or by one of velocity."""

@@ -30,11 +30,8 @@ from heavytop.coordinates import Pose
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.functions import Value
 from heavytop.geometry import se3
-from heavytop.system.description.names import TIME, WORLD
-from heavytop.system.dynamics.solve import solve_definite, symmetric
-from heavytop.system.expressions import Expressions
+from heavytop.system import TIME, WORLD, Expressions, Model, solve_definite, symmetric
 from heavytop.system.joints import Free
-from heavytop.system.model import Model
 
 if TYPE_CHECKING:
     from heavytop.control.references.feasibility import Feasibility

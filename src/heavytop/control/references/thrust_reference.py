@@ -17,7 +17,7 @@ from heavytop.control.references.flatness import held_motion, numeric_gravity
 from heavytop.control.references.reference import Motion3, Reference
 from heavytop.errors import ControlError
 from heavytop.geometry import so3
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 DEGREE = 40
 """Degree of the integrated Chebyshev polynomials per segment."""

@@ -17,8 +17,8 @@ from heavytop.control.references.feasibility import exceeded
 from heavytop.control.references.flatness import attitude_about, motion_of, numeric_gravity, unit_vector
 from heavytop.control.references.reference import coordinates_of_motion
 from heavytop.errors import ControlError, wrong_shape
-from heavytop.ocp.bounds import Limits
-from heavytop.system.model import Model
+from heavytop.ocp import Limits
+from heavytop.system import Model
 
 SAMPLES = 60
 """Times per leg at which the limits are checked."""

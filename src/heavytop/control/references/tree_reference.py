@@ -19,8 +19,7 @@ from heavytop.control.references.reference import Reference, check_regular, with
 from heavytop.coordinates import Pose
 from heavytop.errors import ControlError, unknown_name, wrong_shape
 from heavytop.geometry import se3
-from heavytop.system.expressions import Expressions
-from heavytop.system.model import Model
+from heavytop.system import Expressions, Model
 
 SAMPLES = 401
 """Times at which a reference is checked when it is made."""

@@ -18,7 +18,7 @@ from heavytop.control.laws.tracking import Tracking
 from heavytop.control.linear.closed_loop import ClosedLoop
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError, wrong_shape
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 
 class VirtualVehicle(BaseController):

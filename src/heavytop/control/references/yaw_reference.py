@@ -20,7 +20,7 @@ from heavytop.control.references.flatness import Unit, held_motion
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError
 from heavytop.geometry import so3
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 NODES = 5
 """Gauss nodes of the integrals between two nodes of the grid."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heavytop._toml_lines import Keys, TomlText
-from heavytop.control.observers.sensors import Sensor, Sensors
+from heavytop.control import Sensor, Sensors
 from heavytop.copters.airframe import Rotor
 from heavytop.copters.hover_feasibility import check_hover
 from heavytop.copters.limbs import Limb, check_limbs

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from heavytop.control.disturbances.wind import Wind
+from heavytop.control import Wind
 from heavytop.coordinates import Pose
 from heavytop.copters import catalogue, maneuvers
 from heavytop.copters.live.gains import Recipe, recipe_of

@@ -13,20 +13,26 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, matrix, symbol, vector
-from heavytop.control.laws.energy import EnergyBlock, PointBlock, default_blocks
-from heavytop.control.laws.law import FeedbackLaw, Law
-from heavytop.control.laws.prototype import DesiredDamping, DesiredInertia, Prototype, poles_of
-from heavytop.control.laws.tracking_laws import body_law, energy_law, particle_law
+from heavytop.control import (
+    DesiredDamping,
+    DesiredInertia,
+    EnergyBlock,
+    FeedbackLaw,
+    Law,
+    PointBlock,
+    Prototype,
+    body_law,
+    default_blocks,
+    energy_law,
+    particle_law,
+    poles_of,
+)
 from heavytop.copters.loads import slung_prototype
 from heavytop.copters.redundant_allocation import RedundantLaw
 from heavytop.copters.vehicle import GRAVITY, LAWS, Vehicle
 from heavytop.errors import ControlError, unknown_name
-from heavytop.ocp.bounds import Limits
-from heavytop.system.description.description import Parameter
-from heavytop.system.description.moments import Damping, Inertia, Moments, Stiffness
-from heavytop.system.description.names import WORLD
-from heavytop.system.kinematics.kinematics import Kinematics
-from heavytop.system.model import Model
+from heavytop.ocp import Limits
+from heavytop.system import WORLD, Damping, Inertia, Kinematics, Model, Moments, Parameter, Stiffness
 
 DISTRIBUTIONS = (("inertia", DesiredInertia), ("damping", DesiredDamping), ("stiffness", Stiffness))
 DEFAULT_SPREAD = 0.02

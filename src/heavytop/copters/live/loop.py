@@ -13,19 +13,12 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, part, split
 from heavytop.compile import Stepper
-from heavytop.control.laws.law import FeedbackLaw
-from heavytop.control.laws.prototype import Prototype
-from heavytop.control.laws.wrapper import PartialPlant, Seen, Wrapper
+from heavytop.control import FeedbackLaw, PartialPlant, Prototype, Seen, Wrapper
 from heavytop.copters.live.gains import tunable
 from heavytop.copters.vehicle import Vehicle
-from heavytop.simulate.controller import bind
-from heavytop.simulate.dynamics import as_dynamics
+from heavytop.simulate import Control, Terminals, as_dynamics, bind, step_schedule
 from heavytop.simulate.integrators import as_integrator
-from heavytop.simulate.plant import Control
-from heavytop.simulate.step_assembly import Terminals, step_schedule
-from heavytop.system.description.inputs import Wrench
-from heavytop.system.description.moments import Damping
-from heavytop.system.model import Model
+from heavytop.system import Damping, Model, Wrench
 
 STEP = 1e-3
 """Step of the integrator and sample time of the law, s."""

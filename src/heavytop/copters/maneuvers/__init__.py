@@ -10,24 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from heavytop.copters.maneuvers.acrobatics import barrel_roll as barrel_roll
-from heavytop.copters.maneuvers.acrobatics import flip as flip
-from heavytop.copters.maneuvers.acrobatics import hover_roll as hover_roll
-from heavytop.copters.maneuvers.acrobatics import inverted as inverted
-from heavytop.copters.maneuvers.acrobatics import knife_edge as knife_edge
-from heavytop.copters.maneuvers.acrobatics import level_loop as level_loop
-from heavytop.copters.maneuvers.acrobatics import looping as looping
-from heavytop.copters.maneuvers.acrobatics import reversible
+from heavytop.copters.maneuvers.acrobatics import (
+    barrel_roll as barrel_roll,
+    flip as flip,
+    hover_roll as hover_roll,
+    inverted as inverted,
+    knife_edge as knife_edge,
+    level_loop as level_loop,
+    looping as looping,
+    reversible,
+)
 from heavytop.copters.maneuvers.base import Maneuver as Maneuver
-from heavytop.copters.maneuvers.paths import along as along
-from heavytop.copters.maneuvers.paths import circle as circle
-from heavytop.copters.maneuvers.paths import eight as eight
-from heavytop.copters.maneuvers.paths import helix as helix
-from heavytop.copters.maneuvers.paths import hover as hover
-from heavytop.copters.maneuvers.paths import recovery as recovery
-from heavytop.copters.maneuvers.paths import step as step
-from heavytop.copters.maneuvers.paths import transport as transport
-from heavytop.copters.maneuvers.paths import waypoints as waypoints
+from heavytop.copters.maneuvers.paths import (
+    along as along,
+    circle as circle,
+    eight as eight,
+    helix as helix,
+    hover as hover,
+    recovery as recovery,
+    step as step,
+    transport as transport,
+    waypoints as waypoints,
+)
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, unknown_name
 

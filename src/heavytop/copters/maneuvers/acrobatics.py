@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, scale, vector
+from heavytop.control import Reference, flat_reference, smoothstep
 from heavytop.control.references import curves
-from heavytop.control.references.curves import smoothstep
-from heavytop.control.references.flatness import flat_reference
-from heavytop.control.references.reference import Reference
 from heavytop.copters.maneuvers.arguments import finite, non_negative, positive
 from heavytop.copters.maneuvers.base import Maneuver
 from heavytop.copters.maneuvers.paths import along, eased

@@ -8,11 +8,17 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, vector
-from heavytop.control.references.curves import Curve, minimum_snap, rest_to_rest
-from heavytop.control.references.flatness import flat_reference, oscillation_reference
-from heavytop.control.references.reference import Reference, pose_coordinates
-from heavytop.control.references.tree_reference import tree_reference
-from heavytop.control.references.virtual_vehicle import virtual_reference
+from heavytop.control import (
+    Curve,
+    Reference,
+    flat_reference,
+    minimum_snap,
+    oscillation_reference,
+    pose_coordinates,
+    rest_to_rest,
+    tree_reference,
+    virtual_reference,
+)
 from heavytop.copters.maneuvers.arguments import finite, non_negative, polyline, positive, vector3
 from heavytop.copters.maneuvers.base import Maneuver
 from heavytop.copters.maneuvers.slung_load import hanging_reference, swung

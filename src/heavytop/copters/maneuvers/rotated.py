@@ -8,9 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from heavytop._arrays import Array, finite_matrix
-from heavytop.control.references.curves import derivatives
-from heavytop.control.references.reference import Reference
-from heavytop.control.references.thrust_reference import thrust_reference
+from heavytop.control import Reference, derivatives, thrust_reference
 from heavytop.copters.vehicle import Vehicle, wrench_matrix
 
 TERMS = 18

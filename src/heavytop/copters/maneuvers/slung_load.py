@@ -11,8 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, directional, flatten_columns, from_columns, scale, transpose
-from heavytop.control.references.curves import Curve
-from heavytop.control.references.reference import Reference
+from heavytop.control import Curve, Reference
 from heavytop.coordinates import Pose
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError

@@ -18,8 +18,7 @@ import numpy as np
 
 from heavytop._arrays import Array, transpose, vector
 from heavytop.compile import Traced
-from heavytop.control.laws.law import FeedbackLaw, trace_inputs
-from heavytop.control.observers.hull import UP, Hull, limited, within
+from heavytop.control import UP, FeedbackLaw, Hull, limited, trace_inputs, within
 from heavytop.errors import ControlError
 
 if TYPE_CHECKING:

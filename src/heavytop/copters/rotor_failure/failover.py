@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, vector
-from heavytop.control.actuators.command_history import hover_levels
-from heavytop.control.laws.wrapper import Seen, Wrapper
-from heavytop.control.observers.hull import Hull
+from heavytop.control import Hull, Seen, Wrapper, hover_levels
 from heavytop.copters.propulsion import typical_propulsion
 from heavytop.copters.rotor_failure.dead_rotor import dead_rotor_law
 

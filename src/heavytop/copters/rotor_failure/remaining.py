@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop.control.laws.law import FeedbackLaw
-from heavytop.control.observers.hull import Hull
+from heavytop.control import FeedbackLaw, Hull
 from heavytop.copters.hover_feasibility import LEAST, STRONGEST, reach
 from heavytop.errors import ModelError
-from heavytop.ocp.bounds import Limits
+from heavytop.ocp import Limits
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle

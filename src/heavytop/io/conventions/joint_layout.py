@@ -9,7 +9,7 @@ from typing import Any
 from heavytop._arrays import Floats
 from heavytop.errors import ModelError
 from heavytop.io.robot import JointKind
-from heavytop.system.model import Model
+from heavytop.system import Model
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,7 @@ from heavytop.io.conventions.states import (
     planar_to_body_axes,
 )
 from heavytop.io.robot import JointKind
-from heavytop.system.description.graph import Edge
-from heavytop.system.model import Model
+from heavytop.system import Edge, Model
 
 NEEDS_VELOCITY = "accelerations need the velocity too: their conversion depends on it."
 

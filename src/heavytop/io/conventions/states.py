@@ -10,11 +10,8 @@ from heavytop._arrays import Floats
 from heavytop.coordinates import Circle, Pose
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
-from heavytop.system.description.description import at_defaults
-from heavytop.system.description.graph import Edge
-from heavytop.system.description.names import WORLD
+from heavytop.system import WORLD, Edge, Model, at_defaults
 from heavytop.system.joints import Free
-from heavytop.system.model import Model
 
 
 class ModelState(NamedTuple):

@@ -14,9 +14,7 @@ from heavytop.io.mjcf.geoms import Assets, Geom, read_geom
 from heavytop.io.renaming import unused_name
 from heavytop.io.robot import MOST_LINKS, JointKind, NamedFrame, Robot, RobotJoint, RobotLink
 from heavytop.io.xml_elements import Element
-from heavytop.system import JointLimits
-from heavytop.system.description.moments import Inertia
-from heavytop.system.description.names import WORLD
+from heavytop.system import WORLD, Inertia, JointLimits
 
 KINDS = {
     "hinge": JointKind.REVOLUTE,

@@ -15,8 +15,7 @@ from heavytop.io.import_report import TransferReport
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, smallest_turn
 from heavytop.io.robot import Visual
 from heavytop.io.xml_elements import Element
-from heavytop.system.description.moments import Inertia
-from heavytop.system.description.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
+from heavytop.system import Box, Capsule, Cylinder, Ellipsoid, Inertia, Mesh, Sphere
 
 Color = tuple[float, float, float, float]
 Shape = Box | Capsule | Cylinder | Ellipsoid | Mesh | Sphere

@@ -18,7 +18,7 @@ from heavytop.io.mjcf.geoms import Assets
 from heavytop.io.mjcf.replicate import expand_replicas
 from heavytop.io.robot import Closure, JointKind, JointRelation, Robot, Tendon
 from heavytop.io.xml_elements import Element
-from heavytop.system.description.names import WORLD
+from heavytop.system import WORLD
 
 READ = ("compiler", "option", "default", "asset", "worldbody", "tendon", "equality", "actuator")
 NOT_READ = {

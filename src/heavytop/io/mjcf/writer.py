@@ -8,8 +8,7 @@ from heavytop.geometry import quaternion, se3
 from heavytop.io.mesh_files import MeshFiles
 from heavytop.io.robot import JointKind, Robot, RobotJoint, RobotLink, planar_axes
 from heavytop.io.xml_elements import Tag, spaced
-from heavytop.system.description.names import WORLD
-from heavytop.system.description.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
+from heavytop.system import WORLD, Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
 
 MUJOCO_MESHES = (".stl", ".obj")
 """Formats of meshes that both MuJoCo and heavytop read."""

@@ -15,7 +15,7 @@ from heavytop.io.import_report import TransferReport
 from heavytop.io.robot import Visual
 from heavytop.io.urdf.vocabulary import SHAPES
 from heavytop.io.xml_elements import Element
-from heavytop.system.description.shapes import MESH_FORMATS, Box, Capsule, Cylinder, Mesh, Sphere
+from heavytop.system import MESH_FORMATS, Box, Capsule, Cylinder, Mesh, Sphere
 
 Color = tuple[float, float, float, float]
 

@@ -8,9 +8,7 @@ from heavytop.geometry import se3, so3
 from heavytop.io.mesh_files import MeshFiles
 from heavytop.io.robot import JointKind, Robot, RobotJoint, RobotLink
 from heavytop.io.xml_elements import Tag, spaced
-from heavytop.system import JointLimits
-from heavytop.system.description.names import WORLD
-from heavytop.system.description.shapes import Box, Capsule, Cylinder, Mesh, Sphere
+from heavytop.system import WORLD, Box, Capsule, Cylinder, JointLimits, Mesh, Sphere
 
 UNBOUNDED = 1e9
 """Effort and speed of a joint without limits; the format requires them for revolute and prismatic joints."""

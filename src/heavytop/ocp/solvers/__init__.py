@@ -1,8 +1,10 @@
 """Solvers of nonlinear programs behind one protocol."""
 
-from heavytop.ocp.solvers.nonlinear_program import NonlinearProgram as NonlinearProgram
-from heavytop.ocp.solvers.nonlinear_program import Solution as Solution
-from heavytop.ocp.solvers.nonlinear_program import Solver as Solver
-from heavytop.ocp.solvers.nonlinear_program import SolveRequest as SolveRequest
-from heavytop.ocp.solvers.nonlinear_program import Status as Status
-from heavytop.ocp.solvers.nonlinear_program import default_solver as default_solver
+from heavytop.ocp.solvers.nonlinear_program import (
+    NonlinearProgram as NonlinearProgram,
+    Solution as Solution,
+    Solver as Solver,
+    SolveRequest as SolveRequest,
+    Status as Status,
+    default_solver as default_solver,
+)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import PlanError
+from heavytop.ocp import Transcription
 from heavytop.ocp.solvers import NonlinearProgram, Solution, Solver, SolveRequest, Status
-from heavytop.ocp.transcription import Transcription
 from heavytop.plan.loops import CLOSE
 
 Violation = tuple[str, float, float]
@@ -103,7 +103,7 @@ class Elastic(NonlinearProgram):
         """The program as CasADi expressions, for solvers that differentiate themselves."""
         import casadi as ca
 
-        from heavytop.ocp.solvers.symbolic import symbolic
+        from heavytop.ocp import symbolic
 
         inner = symbolic(self.inner)
         over, under = ca.MX.sym("over", self.soft), ca.MX.sym("under", self.soft)

@@ -21,9 +21,7 @@ from numpy.polynomial import Polynomial
 from heavytop.errors import PlanError
 from heavytop.geometry import se3
 from heavytop.plan.problem import Problem
-from heavytop.system.description.description import at_defaults
-from heavytop.system.description.inputs import JointForce, Thruster, Wrench, unit_axis
-from heavytop.system.description.names import WORLD
+from heavytop.system import WORLD, JointForce, Thruster, Wrench, at_defaults, unit_axis
 
 SLACK = 1e-6
 """Part of a distance or velocity that counts as rounding."""

@@ -9,15 +9,14 @@ import numpy as np
 
 from heavytop.coordinates import Pose
 from heavytop.errors import PlanError
-from heavytop.ocp.charts import place
-from heavytop.ocp.problem import State
+from heavytop.ocp import State, place
 from heavytop.plan.constraints import Between, Constraint, Own, Point, Rest
 from heavytop.plan.costs import OwnCost
 from heavytop.plan.feasibility.momentum import check_momentum
 from heavytop.plan.guess import Guess
 from heavytop.plan.problem import Problem
 from heavytop.plan.scene import node_function
-from heavytop.system.description.names import WORLD
+from heavytop.system import WORLD
 
 SAME = 1e-9
 """Difference of bounds, relative to their size, that counts as rounding."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop.compile.signature import Shape
+from heavytop.compile import Shape
 from heavytop.errors import SimulationError
 from heavytop.functions import Value
 from heavytop.simulate.plant import Plant, PlantState

@@ -57,7 +57,7 @@ from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import SLOW, Integrator, relative_size
 from heavytop.simulate.integrators.newton import LIFT, newton_correction
 from heavytop.simulate.plant import Plant, PlantState
-from heavytop.system.dynamics.sparse_ldl import row_scales
+from heavytop.system import row_scales
 
 REST = 1e-14
 """Fraction of the energy below which the kinetic energy of the mean velocity counts as none: nothing to correct along."""

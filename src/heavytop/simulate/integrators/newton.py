@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from heavytop._arrays import Array, from_sx, to_sx
-from heavytop.system.dynamics.sparse_ldl import minimum_degree
+from heavytop.system import minimum_degree
 
 LIFT = 1e-10
 """Share of its scale that is added to the pivot of an equation that may depend on others. Every correction leaves about this share (over the

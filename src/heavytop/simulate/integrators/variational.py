@@ -27,7 +27,7 @@ from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, relative_size
 from heavytop.simulate.plant import Plant, PlantState
 from heavytop.simulate.velocity_map import velocity_map
-from heavytop.system.dynamics.solve import solve_definite
+from heavytop.system import solve_definite
 
 
 class Variational(Integrator):

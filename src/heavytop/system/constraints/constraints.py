@@ -31,8 +31,7 @@ from heavytop._arrays import (
     to_sx,
     transpose,
 )
-from heavytop.compile import trace_of
-from heavytop.compile.trace import holds_nan
+from heavytop.compile import holds_nan, trace_of
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.constraints.reaction_friction import FrictionTerm, ReactionFriction

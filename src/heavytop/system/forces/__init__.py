@@ -1,11 +1,13 @@
 """Force elements between bodies, in joints and on coordinates; one file per kind."""
 
 from heavytop.system.forces.armature import Armature as Armature
-from heavytop.system.forces.base import CoordinateElement as CoordinateElement
-from heavytop.system.forces.base import ForceElement as ForceElement
-from heavytop.system.forces.base import JointElement as JointElement
-from heavytop.system.forces.base import Line as Line
-from heavytop.system.forces.base import PairElement as PairElement
+from heavytop.system.forces.base import (
+    CoordinateElement as CoordinateElement,
+    ForceElement as ForceElement,
+    JointElement as JointElement,
+    Line as Line,
+    PairElement as PairElement,
+)
 from heavytop.system.forces.damper import Damper as Damper
 from heavytop.system.forces.dissipation import Dissipation as Dissipation
 from heavytop.system.forces.force import Force as Force

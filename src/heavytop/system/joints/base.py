@@ -12,11 +12,10 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, directional, from_columns, is_symbolic, shape, submatrix, symbol, to_sx
 from heavytop._format import brief
-from heavytop.compile.trace import NOT_MATH, on_symbols, trace
+from heavytop.compile import NOT_MATH, on_symbols, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, unknown_name
-from heavytop.functions import Value, recipe
-from heavytop.functions.value import MECHANISM
+from heavytop.functions import MECHANISM, Value, recipe
 from heavytop.geometry import linalg, se3
 from heavytop.system.joints.closure import check_closure, derived_closure
 from heavytop.system.joints.parts import JointParts, checked_parts

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._arrays import Array, Floats, jacobian, substitute, symbol, transpose, vector
-from heavytop.compile.trace import trace
+from heavytop.compile import trace
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.dynamics.solve import solve_definite

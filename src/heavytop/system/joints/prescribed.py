@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, shape
 from heavytop._format import brief
-from heavytop.compile.trace import NOT_MATH, on_symbols
+from heavytop.compile import NOT_MATH, on_symbols
 from heavytop.coordinates import Vector
 from heavytop.errors import ModelError
 from heavytop.system.joints.base import Joint

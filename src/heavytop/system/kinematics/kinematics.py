@@ -26,7 +26,7 @@ from heavytop._arrays import (
     to_sx,
     transpose,
 )
-from heavytop.compile.trace import NOT_MATH
+from heavytop.compile import NOT_MATH
 from heavytop.coordinates import Product
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._arrays import Array, depends_on, is_symbolic, to_sx
-from heavytop.compile.trace import NOT_MATH, holds_nan, trace_of
+from heavytop.compile import NOT_MATH, holds_nan, trace_of
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name
 from heavytop.system.description.inputs import BodyWrench, JointAction
 from heavytop.system.dynamics.articulated import composite_mass_matrix, has_composites
