@@ -18,7 +18,7 @@ from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.step_assembly import Terminals
 
 SHARE = 0.8
-"""Of the memory that can still be had, what a record may take."""
+"""Largest share of the available memory that a record may use."""
 SMALL = 16e6
 """Records below this size (bytes) skip the memory check, which takes as long as a short run."""
 

@@ -28,7 +28,7 @@ from heavytop.sweep.study import Study as Study
 from heavytop.sweep.study_file import listed, load_study as load_study, read_study as read_study
 
 
-class _Callable(ModuleType):  # a package that is called, and tells about itself, like its function of the same name
+class _Callable(ModuleType):  # a package that is called, and documented, like its function of the same name
     __call__ = staticmethod(sweep)
     __doc__ = property(lambda self: sweep.__doc__)  # pyright: ignore
     __signature__ = property(lambda self: signature(sweep))

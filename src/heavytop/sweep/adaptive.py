@@ -127,7 +127,7 @@ def _round(store: str | Path | None, number: int) -> Path | None:
 class Quantile:
     """A quantile with its confidence interval, and how many draws it took.
 
-    ``reached`` tells whether the interval is as narrow as it was asked for; otherwise the draws ran out.
+    ``reached``: whether the interval is as narrow as requested; otherwise the draws ran out.
 
     Examples
     --------

@@ -67,7 +67,7 @@ def sweep(
     measure : what is kept of a run: a function of the run that returns a mapping, names of coordinates (their values at the end) or
         :func:`take`, or a mapping from names to functions, names or :func:`take`. Records have time first, then the batch. Default: ``q`` and
         ``v`` at the end.
-    store : path of a zarr store. What is there is not done again; a store that was made for another study is refused.
+    store : path of a zarr store. Points in it are not computed again; a store of another study raises.
     client : None: in this process; "local": workers on this machine; an address, a scheduler file or a ``dask.distributed.Client``.
     chunk : about how many points are one piece of work and one chunk of the store.
     first_draw : index of the first draw, to go on where an earlier study ended.

@@ -32,8 +32,8 @@ class Output:
     draws: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def failed(cls, count: int, cause: str, layout: Mapping[str, Measured] | None = None, told: bool = True) -> Output:
-        """Points at which nothing came about; numbers are NaN, or the least of their kind. The cause is ``told`` at each of them."""
+    def failed(cls, count: int, cause: str, layout: Mapping[str, Measured] | None = None, named: bool = True) -> Output:
+        """Points without a result; numbers are NaN, or the least of their kind. If ``named``, each point has the cause."""
         measured = {
             name: Measured(
                 np.full((count, *np.shape(like.values)[1:]), missing(np.asarray(like.values).dtype)),
@@ -43,7 +43,7 @@ class Output:
             for name, like in (layout or {}).items()
         }
         codes = np.full(count, FAILED, dtype=np.int8)
-        return cls(measured, codes, np.full(count, np.nan), dict.fromkeys(range(count), cause) if told else {})
+        return cls(measured, codes, np.full(count, np.nan), dict.fromkeys(range(count), cause) if named else {})
 
 
 def missing(dtype: np.dtype) -> Any:
@@ -84,7 +84,7 @@ def join(outputs: Sequence[tuple[np.ndarray, Output]], count: int) -> Output:
             same_names(output.measured, layout or output.measured)
             for name, value in output.measured.items():
                 layout[name] = _wide_enough(layout.get(name, value), value)
-    whole = Output.failed(count, "", layout, told=False)
+    whole = Output.failed(count, "", layout, named=False)
     for rows, output in outputs:
         place = places(rows)
         whole.outcome[place], whole.end_time[place] = output.outcome, output.end_time
@@ -123,13 +123,13 @@ def places(rows: np.ndarray) -> Any:
 def same_names(found: Mapping[str, Any], first: Mapping[str, Any]) -> None:
     """Raise a SweepError if the measures at some point are others than those at the first."""
     if found.keys() != first.keys():
-        told = [
+        differences = [
             f"{text} {', '.join(map(repr, sorted(names)))}"
             for text, names in (("lacks", first.keys() - found.keys()), ("has also", found.keys() - first.keys()))
             if names
         ]
         raise SweepError(
-            f"measures must be the same at all points: one point {' and '.join(told)}. Give NaN where there is no number."
+            f"measures must be the same at all points: one point {' and '.join(differences)}. Give NaN where there is no number."
         )
 
 
@@ -430,7 +430,7 @@ class BatchCases(FunctionCases):
 
 
 MANY, LEAST = 100_000, 10_000
-"""Points of a chunk that runs in native batches: some seconds of work, beside which a twentieth of a second of writing is little."""
+"""Points of a chunk that runs in native batches: some seconds of work, so that a twentieth of a second of writing is small."""
 
 
 def reason(error: BaseException) -> str:

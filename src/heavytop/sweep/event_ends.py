@@ -23,7 +23,7 @@ class EventEnds(NamedTuple):
 
 
 def at_events(run: Any) -> EventEnds | None:
-    """Of a batch, or of something that has its attributes and is made anew by ``with_run``; None if no trajectory ended at an event.
+    """Of a batch, or of something that has its attributes and is made again by ``with_run``; None if no trajectory ended at an event.
 
     Examples
     --------
@@ -45,10 +45,10 @@ def at_events(run: Any) -> EventEnds | None:
     times = np.array([o.time for o in ended])
     before = np.maximum(np.searchsorted(run.t, times, side="right") - 1, 0)
 
-    def row(values: np.ndarray, told: list[Any]) -> np.ndarray:
-        """What is told of each; what is not is held from the record before."""
+    def row(values: np.ndarray, known: list[Any]) -> np.ndarray:
+        """The known value of each; missing ones are held from the record before."""
         held = values[(before, *places)]
-        return np.stack([h if t is None else np.asarray(t) for h, t in zip(held, told, strict=True)])
+        return np.stack([h if t is None else np.asarray(t) for h, t in zip(held, known, strict=True)])
 
     def channel(name: str) -> list[Any]:
         if name in _OTHER_NAMES:

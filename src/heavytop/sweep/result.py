@@ -1,4 +1,4 @@
-"""What a sweep gives back."""
+"""The result of a sweep."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ class Result(Shown):
         return {("open" if c < 0 else OUTCOMES[c]): found[c] for c in sorted(found)}
 
     def causes(self) -> dict[str, int]:
-        """Why points failed or ended early, and how many did for that reason: the event at which they ended, or what was told.
+        """Why points failed or ended early, and how many for each reason: the event at which they ended, or the message.
 
-        Reasons that differ in their numbers only, times for instance, count as one, told with the numbers of the first of them.
+        Reasons that differ in their numbers only, times for instance, count as one, with the numbers of the first.
         """
         found: Counter[str] = Counter()
         first: dict[str, str] = {}
@@ -108,7 +108,7 @@ class Result(Shown):
     def place(self, **chosen: Any) -> tuple[int, ...]:
         """Index of a point along every dimension, from the values of variables or positions along dimensions.
 
-        A dimension with a coordinate takes the nearest value of it, if the given one lies among its values or half a cell beside them; others
+        A dimension with a coordinate takes the nearest value of it, if the given one lies among its values or within half a cell of them; others
         (``draw``) take the position.
         """
         index = dict.fromkeys(self.dims, 0)
@@ -154,7 +154,7 @@ class Result(Shown):
     def show(self, path: str | Path, runs: int = 0) -> Path:
         """Write a self-contained page: maps, histograms, parallel coordinates, shares, points with the way to their runs.
 
-        The first ``runs`` listed points are run again; their 3-D pages are written into a folder beside the page and linked.
+        The first ``runs`` listed points are run again; their 3-D pages are written into a folder next to the page and linked.
         """
         from heavytop.show import write_sweep
 

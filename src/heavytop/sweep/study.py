@@ -128,7 +128,7 @@ class Study(Portable):
         return output
 
     def _forget(self, output: Output, region: Sequence[slice]) -> None:
-        """Trajectories that were not asked for become NaN, which a store does not write."""
+        """Unrequested trajectories become NaN, which a store does not write."""
         wanted = np.ones([s.stop - s.start for s in region], dtype=bool)
         for axis, (name, s) in enumerate(zip(self.grid.sizes, region, strict=True)):
             if self.kept is not None and name in self.kept:

@@ -58,7 +58,7 @@ class StudyFile:
     _located: Callable[[str], FileFormatError] = field(repr=False)
 
     def check(self) -> None:
-        """Try the first points: what is wrong with values is told with file and line before anything long begins."""
+        """Try the first points, so that invalid values are reported with file and line before the long work begins."""
         try:
             self.study.layout  # noqa: B018
         except HeavytopError as error:
