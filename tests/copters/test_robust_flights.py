@@ -249,7 +249,7 @@ def test_export_of_the_robust_controller_as_c(tmp_path: Path) -> None:
     export_controller(controller, tmp_path, 0.005)
     done = subprocess.run(["make", "-C", str(tmp_path), "test"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    with pytest.raises(ControlError, match="before it has one"):
+    with pytest.raises(ControlError, match="without one"):
         export_controller(controller.with_reference(craft.model.neutral()), tmp_path, 0.005)
 
 

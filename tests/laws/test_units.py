@@ -157,7 +157,7 @@ def test_a_motion_is_feasible_or_not_in_all_units(units: tuple[float, float, flo
     slide, climb = moved(1.0, 0.0).feasibility(), moved(0.0, 1.0).feasibility((0.0, 5.0 * newton))
     assert not slide.is_feasible()
     assert slide.relative_residual == pytest.approx(0.17, abs=0.1)
-    with pytest.raises(ht.errors.ControlError, match="is missing that no input supplies"):
+    with pytest.raises(ht.errors.ControlError, match="infeasible"):
         slide.require()
     assert climb.is_feasible(1e-12)
     assert moved(0.0, 1.0).feasibility((0.0, 3.0 * newton)).outside == model.u_names
