@@ -23,7 +23,7 @@ def _completion(module: str, names: str) -> Callable[[str], list[str]]:
     """Completion from an attribute of a module, imported when it is needed."""
 
     def complete(incomplete: str) -> list[str]:
-        found = getattr(import_module(module), names)
+        found: Any = getattr(import_module(module), names)
         return [name for name in (found() if callable(found) else found) if name.startswith(incomplete)]
 
     return complete

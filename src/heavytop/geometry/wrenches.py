@@ -22,7 +22,11 @@ def inertia_wrench(mass: Array, xi: Array, xi_rate: Array, ad: Callable[[Array],
 
 
 def gravity_wrench(mass: Array, pose: Array, gravity: Array) -> Array:
-    """``f^G = -M Ad(G^-1) (a_G, 0)`` (..., 6) with the 6 x 6 inertia (eqs 3.63, 3.95d, erratum 0.41)."""
+    """``f^G = -M Ad(G^-1) (a_G, 0)`` (..., 6) with the 6 x 6 inertia (eqs 3.63, 3.95d, erratum 0.41).
+
+    >>> gravity_wrench(2.0 * np.eye(6), np.eye(4), np.array([0.0, 0.0, -9.81]))
+    array([-0.  , -0.  , 19.62, -0.  , -0.  , -0.  ])
+    """
     falling = np.matvec(transpose(se3.rotation(pose)), gravity)
     return -np.matvec(mass, concatenate(falling, np.zeros(3)))
 

@@ -135,7 +135,7 @@ class Measures:
     ``parts`` maps names to functions of a run; the function under the empty name returns a mapping of its own.
     """
 
-    parts: Mapping[str, Callable[[Run], Any]]
+    parts: Mapping[str, Callable[[Any], Any]]
 
     @property
     def only_ends(self) -> bool:

@@ -248,7 +248,8 @@ class ModelCases(Cases):
         options = {name: value for name, value in self.options.items() if name not in BATCHED}
         options |= {name: chosen[name] for name in STRUCTURE if name in chosen}
         options = {n: call(v, chosen) if is_function(v) else v for n, v in options.items()}
-        control, reference = options.get("control"), options.get("reference")
+        control: Any = options.get("control")
+        reference = options.get("reference")
         if reference is not None and hasattr(control, "with_reference"):  # else the simulation rejects it
             options |= {"control": control.with_reference(reference), "reference": None}
         model = self.subject

@@ -214,7 +214,8 @@ class Reference(Value):
     def _changed(self, **options: Any) -> Reference:
         """The reference with other ``options`` of the class."""
         names = ("traced", "duration", "period", "breaks", "start_time", "parameters", "begin")
-        return Reference(self.model, **({"evaluate": self._given} | {n: getattr(self, n) for n in names} | options))
+        kept: dict[str, Any] = {"evaluate": self._given} | {name: getattr(self, name) for name in names}
+        return Reference(self.model, **(kept | options))
 
     def with_parameters(self, parameters: Mapping[str, Any] | None, model: Model | None = None) -> Reference:
         """The same motion with other values of parameters of the model (default: the reference's own), by name."""
