@@ -49,20 +49,11 @@ def record(record_property: Callable[[str, object], None]) -> Record:
     return note
 
 
-@pytest.fixture
-def remark(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
-    """``remark(text)``: a line under the table."""
-    return lambda text: record_property("campaign_remark", text)
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     rows: dict[str, list[float]] = {}
-    remarks: list[str] = []
     for reports in terminalreporter.stats.values():
         for report in reports:
             for key, value in getattr(report, "user_properties", ()):
-                if key == "campaign_remark" and getattr(report, "when", "") == "call":
-                    remarks.append(str(value))
                 if key == "campaign" and getattr(report, "when", "") == "call":
                     row, *numbers = json.loads(str(value))
                     rows[row] = [a + b for a, b in zip(rows.get(row, [0, 0, 0.0]), numbers, strict=True)]
@@ -72,5 +63,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line("| --- | ---: | ---: | ---: |")
         for row, (tries, failures, seconds) in sorted(rows.items()):
             terminalreporter.write_line(f"| {row} | {tries:,} | {failures:,} | {seconds:,.0f} |")
-        for text in sorted(set(remarks)):
-            terminalreporter.write_line(text)

@@ -1,4 +1,4 @@
-"""Every public callable with odd arguments, in processes that are watched for hangs and crashes."""
+"""Every public function with invalid arguments: no crash, no hang, no silent NaN, no harm to files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROCESSES = 25
 
 
 @pytest.mark.parametrize("seed", range(PROCESSES))
-def test_every_public_callable(seed: int, tmp_path: Path, record, remark, size) -> None:
+def test_every_public_callable(seed: int, tmp_path: Path, record, size) -> None:
     calls = size(4200, 1000)
     if size(1, 0) == 0 and seed:
         pytest.skip("one process in the slice")
@@ -27,7 +27,5 @@ def test_every_public_callable(seed: int, tmp_path: Path, record, remark, size) 
         record("calls of public functions", calls, [f"exit {done.returncode}: {now}"])
         return
     content = json.loads(report.read_text())
-    for name in content["called enough"]:  # for 3 s of the processor, then no more in that process
-        remark(f"called for {content['enough']:g} s, not to the end: {name}")
-    record("calls of public functions", content["calls"], [f"{f['failure']}: {f['call']}" for f in content["failures"]])
+    record("calls of public functions", content["calls"], content["failures"])
     assert content["callables"] > 500

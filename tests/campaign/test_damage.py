@@ -170,7 +170,7 @@ MJCF = """<mujoco model="arm"><compiler angle="radian" autolimits="true"/>
 
 @pytest.mark.parametrize("part", range(4))
 def test_robots(part: int, tmp_path: Path, record, size) -> None:
-    from heavytop.io import load
+    from heavytop.io.robot_files import load
 
     tries = size(550, 15)
     record("mutated robot files", tries, survive(load, tmp_path / "robot.xml", [URDF, MJCF], tries, part))
@@ -178,7 +178,7 @@ def test_robots(part: int, tmp_path: Path, record, size) -> None:
 
 def test_the_damage_is_seen(tmp_path: Path) -> None:
     """The mutations do change something: without any, all files load."""
-    from heavytop.io import load
+    from heavytop.io.robot_files import load
 
     for name, text in (("a.urdf", URDF), ("b.xml", MJCF)):
         (tmp_path / name).write_text(text)

@@ -11,9 +11,9 @@ from campaign.test_damage import survive
 
 import heavytop as ht
 from heavytop.errors import HeavytopError
-from heavytop.io import load_recipe, save_recipe
-from heavytop.plan import read_study as read_plan
-from heavytop.sweep import load_study
+from heavytop.io.recipe import load_recipe, save_recipe
+from heavytop.plan.study import read_study as read_plan
+from heavytop.sweep.study_file import load_study
 
 SWEEPS = [
     """title = "falls"

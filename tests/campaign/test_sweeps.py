@@ -19,7 +19,7 @@ from sweep import studies
 from sweep.test_store import same_files
 
 import heavytop as ht
-from heavytop.sweep import DONE, Store
+from heavytop.sweep.store import DONE, Store
 
 pytest.importorskip("zarr")
 psutil = pytest.importorskip("psutil")

@@ -91,7 +91,7 @@ def test_everything_as_json(study: Path, tmp_path: Path) -> None:
 def test_a_median_of_a_sample_says_so(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     assert "median (of a sample)" not in run(study)[1]
-    monkeypatch.setattr("heavytop.sweep.reductions.SAMPLE", 11)
+    monkeypatch.setattr("heavytop.sweep.SAMPLE", 11)
     assert "median (of a sample)" in run(study)[1]
 
 
