@@ -40,7 +40,8 @@ _LIBRARIES = frozenset(
 )
 MECHANISM = frozenset({"_call", "_sealed", "key", "_by_recipe"})
 """Attributes that belong to the mechanism of values."""
-_ATOMS = frozenset({type(None), bool, int, float, str})
+_IMMUTABLE: set[type] = {type(None), bool, int, float, str}
+"""Types whose objects need no copy: numbers, text and all classes of values."""
 _numbers = itertools.count(1)
 
 
@@ -61,6 +62,10 @@ class Origin(NamedTuple):
 class ValueType(ABCMeta):
     """Metaclass of values: keeps the call that makes one, then seals it."""
 
+    def __init__(cls, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        _IMMUTABLE.add(cls)
+
     def __setattr__(cls, name: str, member: Any) -> None:
         # a frozen dataclass brings its own guards, whose message does not say what to do
         if name not in ("__setattr__", "__delattr__"):
@@ -74,13 +79,16 @@ class ValueType(ABCMeta):
     if not TYPE_CHECKING:  # a type checker must see the constructors
 
         def __call__(cls, *arguments: Any, **options: Any) -> Any:
-            arguments = tuple(item if type(item) in _ATOMS else frozen(item) for item in arguments)
-            options = {name: item if type(item) in _ATOMS else frozen(item) for name, item in options.items()}
+            if not _IMMUTABLE.issuperset(map(type, arguments)):
+                arguments = frozen(arguments)
+            if options:
+                options = frozen(options)
             value = super().__call__(*arguments, **options)
             state = vars(value)
-            for part in state.values():
-                if type(part) is np.ndarray:
-                    part.setflags(write=False)
+            if np.ndarray in map(type, state.values()):
+                for part in state.values():
+                    if type(part) is np.ndarray:
+                        part.setflags(write=False)
             state.setdefault("_call", Origin(cls, arguments, options))
             state["_sealed"] = True
             return value
