@@ -24,7 +24,8 @@ def _completion(module: str, names: str) -> Callable[[str], list[str]]:
 
     def complete(incomplete: str) -> list[str]:
         found: Any = getattr(import_module(module), names)
-        return [name for name in (found() if callable(found) else found) if name.startswith(incomplete)]
+        listed: Any = found() if callable(found) else found
+        return [name for name in listed if name.startswith(incomplete)]
 
     return complete
 
