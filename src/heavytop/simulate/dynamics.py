@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cache, cached_property
-from itertools import count
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +20,6 @@ from heavytop.system import MANIFOLD_TOLERANCE, with_time
 
 if TYPE_CHECKING:
     from heavytop.system import EquationTerms, Model
-
-
-FIRST_STARTS = 1
-"""Single starts that are checked without native code, which takes time to make."""
 
 
 class Dynamics(Value, ABC):
@@ -233,7 +228,7 @@ class ModelDynamics(Dynamics):
         self.equations_key = model.description.equations_key
         self.has_time = model.description.time is not None
         self._nq, self._nv = model.nq, model.nv
-        self._starts = count()
+        self._equations = len(model.coordinates.constraint_names)
 
     @property
     def nq(self) -> int:
@@ -246,7 +241,9 @@ class ModelDynamics(Dynamics):
     def is_on_manifold(self, q: Any) -> bool:
         if type(q) is not np.ndarray or q.shape != (self._nq,) or q.dtype != np.float64 or not isfinite(q.dot(q)):
             return False
-        if next(self._starts) < FIRST_STARTS or not self.model.native:
+        if not self._equations:
+            return True
+        if not self.model.native:
             return False
         (phi,) = self._manifold(q, self._nominal)
         return bool(phi.dot(phi) <= MANIFOLD_TOLERANCE**2)
