@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import deque
 from dataclasses import FrozenInstanceError, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,16 @@ def test_a_model_derived_again_reads_its_functions_again() -> None:
     stiffness[0] = 4.0
     assert first.acceleration([1.0], [0.0])[0] == -1.0
     assert system.derive().acceleration([1.0], [0.0])[0] == -4.0
+
+
+def test_cached_functions_and_methods_of_objects_are_user_code() -> None:
+    one, other = (cache(eval("lambda x: " + text)) for text in ("x", "2 * x"))
+    assert key(one) is None
+    first, second = ht.Feedback(one, ("q",)), ht.Feedback(other, ("q",))
+    assert first.key != second.key
+    assert key(np.random.default_rng(0).normal) is None
+    assert key(np.sin) == key(np.sin) != key(np.cos)
+    assert key(len) == key(len) != key(sum)
 
 
 def test_stable_keys_see_code_closures_and_globals(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ from copy import deepcopy
 from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Self, TypeVar
-from weakref import WeakValueDictionary
 
 from heavytop._arrays import from_sx, is_symbolic, to_sx
 from heavytop._version import __version__
@@ -68,11 +67,7 @@ def _blank(cls: type) -> Any:
 def kept_attributes(value: Any) -> dict[str, Any]:
     """Attributes of an object without cached properties."""
     cls = type(value)
-    return {
-        k: v
-        for k, v in vars(value).items()
-        if not isinstance(getattr(cls, k, None), cached_property) and not isinstance(v, WeakValueDictionary)
-    }
+    return {k: v for k, v in vars(value).items() if not isinstance(getattr(cls, k, None), cached_property)}
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass
 from enum import Enum
 from functools import cached_property, lru_cache, partial, wraps
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -368,6 +368,10 @@ class Walk:
             self.add((value.__func__, value.__self__))
         elif isinstance(value, partial):
             self.add((value.func, value.args, value.keywords))
+        elif hasattr(value, "__wrapped__"):  # behind functools.cache
+            self.add(value.__wrapped__)
+        elif isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, ModuleType | type | None):
+            raise _Changing  # a method of an object that may change, such as a random generator
         elif isinstance(value, BuiltinFunctionType | np.ufunc) or _wraps_builtin(value):
             self.put("builtin", getattr(value, "__module__", ""), getattr(value, "__qualname__", value.__name__))
         elif isinstance(value, slice | range | np.dtype):
@@ -377,20 +381,15 @@ class Walk:
         elif is_dataclass(value) and _is_ours(kind):
             self.put("dataclass", kind.__module__, kind.__qualname__)
             for field in fields(value):
-                if field.metadata.get("key", True):
-                    self.add((field.name, getattr(value, field.name)))
+                self.add((field.name, getattr(value, field.name)))
         elif type(value).__module__.startswith("casadi"):
             self._expression(value)
-        elif callable(described := getattr(value, "key_parts", None)) and _is_ours(kind):
-            self.add((kind.__qualname__, described()))
         else:
             raise _Changing
 
 
 def _wraps_builtin(value: Any) -> bool:
-    return (
-        callable(value) and hasattr(value, "__name__") and type(value).__module__ in ("builtins", "numpy", "functools")
-    )
+    return callable(value) and hasattr(value, "__name__") and type(value).__module__ in ("builtins", "numpy")
 
 
 @lru_cache(4096)
