@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import heavytop as ht
 from heavytop.cli import app, selfcheck
 from heavytop.cli.selfcheck import Check
 
@@ -53,7 +54,9 @@ def test_nan_fails() -> None:
 
 def test_clear_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEAVYTOP_CACHE", str(tmp_path / "cache"))
-    run()
+    system = ht.library.pendulum()
+    system.parameter("compiled_by_no_other_test", 1.0)
+    system.derive().acceleration([0.1], [0.0])
     assert any((tmp_path / "cache").iterdir())
     monkeypatch.setattr(selfcheck, "CHECKS", ())
     output = run("--clear-cache")
