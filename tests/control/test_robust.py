@@ -30,7 +30,7 @@ from heavytop.control import (
     Windy,
     flat_reference,
 )
-from heavytop.control.references.drag_reference import DragReference
+from heavytop.control.observers.compensation import DragReference
 from heavytop.control.references.governor import gentle
 from heavytop.copters import RotorPlant, quadcopter
 from heavytop.copters.catalogue import load

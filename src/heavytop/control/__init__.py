@@ -47,18 +47,23 @@ from heavytop.control.laws.prototype import (
     moments_about_origin,
     poles_of as poles_of,
 )
-from heavytop.control.laws.signals import Signals as Signals
-from heavytop.control.laws.tilting_law import TiltingLaw as TiltingLaw
-from heavytop.control.laws.tracking import Tracking as Tracking
 from heavytop.control.laws.tracking_laws import (
+    TiltingLaw as TiltingLaw,
     body_law as body_law,
     energy_law as energy_law,
     particle_law as particle_law,
 )
-from heavytop.control.laws.wrapper import PartialPlant as PartialPlant, Seen as Seen, Wrapper as Wrapper
+from heavytop.control.laws.wrapper import (
+    PartialPlant as PartialPlant,
+    Seen as Seen,
+    Signals as Signals,
+    Tracking as Tracking,
+    Wrapper as Wrapper,
+)
 from heavytop.control.limits.box_qp import box_qp
 from heavytop.control.limits.thrust_sector import Sector as Sector, TiltLimits as TiltLimits
 from heavytop.control.linear.analysis import (
+    ClosedLoop as ClosedLoop,
     energy_balance as energy_balance,
     floquet_exponents as floquet_exponents,
     hover as hover,
@@ -66,16 +71,14 @@ from heavytop.control.linear.analysis import (
     random_states as random_states,
     region_of_attraction as region_of_attraction,
 )
-from heavytop.control.linear.closed_loop import ClosedLoop as ClosedLoop
 from heavytop.control.linear.equilibrium import Equilibrium as Equilibrium, equilibrium as equilibrium
 from heavytop.control.linear.linearised_loop import (
     MissedPolesWarning as MissedPolesWarning,
     UnstableWarning as UnstableWarning,
 )
-from heavytop.control.linear.lqr import LinearQuadratic as LinearQuadratic, lqr as lqr
+from heavytop.control.linear.lqr import LinearQuadratic as LinearQuadratic, Weights as Weights, lqr as lqr
 from heavytop.control.linear.margins import Margins as Margins, margins as margins
 from heavytop.control.linear.prototype_design import Design as Design
-from heavytop.control.linear.weights import Weights as Weights
 from heavytop.control.mpc.controller import Predictive as Predictive, mpc as mpc
 from heavytop.control.observers.compensation import Compensated as Compensated
 from heavytop.control.observers.disturbance_observers import (
@@ -105,7 +108,12 @@ from heavytop.control.references.flatness import (
 )
 from heavytop.control.references.governor import Governed as Governed
 from heavytop.control.references.reference import Reference as Reference, pose_coordinates
-from heavytop.control.references.thrust_reference import flip as flip, thrust_reference as thrust_reference
+from heavytop.control.references.thrust_reference import (
+    constrained_least,
+    flip as flip,
+    thrust_correction,
+    thrust_reference as thrust_reference,
+)
 from heavytop.control.references.time_allocation import snap_shares as snap_shares, timed_snap as timed_snap
 from heavytop.control.references.tree_reference import tree_reference as tree_reference
 from heavytop.control.references.virtual_vehicle import (

@@ -15,8 +15,7 @@ from heavytop.copters.airframe import Airframe, Rotor, ring
 from heavytop.copters.hover_feasibility import check_hover
 from heavytop.copters.limbs import Limb, add_limbs, center_below, check_limbs, limb_prototype
 from heavytop.copters.propulsion import Propulsion
-from heavytop.copters.redundant_allocation import independent
-from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors, rotor_limits, wrench_matrix
+from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors, independent, rotor_limits, wrench_matrix
 from heavytop.errors import ModelError
 from heavytop.functions import recipe
 from heavytop.system import Damping, Inertia, Stiffness, System, Wrench

@@ -47,26 +47,12 @@ from heavytop.library.trees import (
 from heavytop.system import Model, System
 
 _BUILDERS: dict[str, Callable[[], System]] = {
-    "pendulum": pendulum,
-    "double-pendulum": double_pendulum,
-    "cart-pole": cart_pole,
-    "furuta": furuta,
-    "heavy-top": heavy_top,
-    "free-body": free_body,
-    "quadcopter": quadcopter,
-    "tricopter-load": tricopter_load,
-    "bare-tricopter-load": bare_tricopter_load,
-    "panda": panda,
-    "andrews": andrews,
-    "bricard": bricard,
-    "governor": governor,
-    "skate": skate,
-    "chaplygin-sleigh": chaplygin_sleigh,
-    "rolling-disc": rolling_disc,
-    "rolling-ball": rolling_ball,
-    "car": car,
-    "snakeboard": snakeboard,
-}
+    builder.__name__.replace("_", "-"): builder
+    for builder in (
+        pendulum, double_pendulum, cart_pole, furuta, heavy_top, free_body, quadcopter, tricopter_load, bare_tricopter_load, panda,
+        andrews, bricard, governor, skate, chaplygin_sleigh, rolling_disc, rolling_ball, car, snakeboard,
+    )
+}  # fmt: skip
 _COUNTED: dict[str, Callable[[int], System]] = {"chain": chain, "random-chain": random_chain, "four-bars": four_bars}
 _DEFAULT_COUNT = {"chain": 5, "random-chain": 5, "four-bars": 2}
 

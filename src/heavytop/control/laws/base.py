@@ -19,7 +19,7 @@ from heavytop.functions import MECHANISM, Value, recipe
 
 if TYPE_CHECKING:
     from heavytop._arrays import Array
-    from heavytop.control.laws.tracking import Tracking
+    from heavytop.control.laws.wrapper import Tracking
     from heavytop.control.references.reference import Reference
 
 TOLERANCE = 0.01
@@ -149,7 +149,7 @@ class BaseController(Value, ABC):
         knows_parameters : whether the law is given the plant's parameters; otherwise it uses the defaults of the law's model.
         sample_time : period (s) at which the simulation must sample the law; None: at any, or continuously.
         """
-        from heavytop.control.laws.tracking import Tracking
+        from heavytop.control.laws.wrapper import Tracking
 
         if not self.needs_reference:
             raise ControlError(f"{self!r} takes no reference, or has one already. Give another to the law itself.")

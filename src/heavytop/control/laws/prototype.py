@@ -20,8 +20,8 @@ from heavytop.geometry import se3, so3
 from heavytop.system import RELATIVE_TOLERANCE, WORLD, Damping, Inertia, Moments, Stiffness
 
 if TYPE_CHECKING:
+    from heavytop.control.linear.lqr import Weights
     from heavytop.control.linear.prototype_design import Design
-    from heavytop.control.linear.weights import Weights
     from heavytop.system import Model
 
 Pair = tuple[str, str]

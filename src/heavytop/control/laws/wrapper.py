@@ -6,19 +6,83 @@ by side, signals side by side, sampling, references, the parts of the plant that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from heavytop._arrays import Array, Numbers, concatenate, shape, split, symbol
 from heavytop.compile import Traced, trace_of
-from heavytop.control.laws.base import REFERENCE, BaseController
-from heavytop.control.laws.signals import Signals, signal_sizes
+from heavytop.control.laws.base import REFERENCE, BaseController, check_sample_time
 from heavytop.errors import ControlError, unknown_name
 from heavytop.functions import Portable
 from heavytop.simulate import ARGUMENTS, MEMORY_OUTPUTS, complete
+
+if TYPE_CHECKING:
+    from heavytop.control.references.reference import Reference
+
+
+def signal_sizes(plant: Any) -> dict[str, int]:
+    """Sizes of the signals of a plant by name; a model has none."""
+    return dict(getattr(plant, "signals", ()))
+
+
+@dataclass(frozen=True)
+class Signals:
+    """Named vectors that sensors and observers report to the controllers inside them, besides the state.
+
+    A wrapper declares the signals it reports (``Wrapper.provides``, name -> size) and returns their values from ``Wrapper.seen``; a controller
+    inside reads them from ``at.signals``. heavytop's own wrappers use these:
+
+    ================== ===== ====================================================================== ====================
+    name               size  meaning                                                                reported by
+    ================== ===== ====================================================================== ====================
+    ``accelerometer``  3     specific force in body axes, mean over the last sample, m/s^2          ``Sensed``
+    ``rotor_speeds``   nu    measured rotor speeds, rad/s                                           ``Sensed``
+    ``commands``       k nu  commanded levels 1, 2, ..., k samples ago                              ``CommandMemory``
+    ``delay``, ``lag`` 1     identified delay of the measurements and lag of the actuators, s       ``Identified``
+    ``levels``         nu    levels of the actuators at the time of the measurement                 ``RotorState``
+    ``thrusts``        nu    mean thrusts over the sample before the measurement, N                 ``RotorState``
+    ``thrust_scale``   1     true divided by assumed acceleration by the thrust                     ``ThrustScale``
+    ``force``          3     unexplained acceleration in world axes, m/s^2                          ``ForceObserver``
+    ``moment``         3     unexplained angular acceleration in body axes, rad/s^2                 ``MomentObserver``
+    ================== ===== ====================================================================== ====================
+
+    Parameters
+    ----------
+    sizes : name -> size. symbol : the symbol (size,) of a name; reading a signal makes it an argument. reader : named in errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> signals = Signals({"force": 3}, lambda name: np.ones(3), "Probe")
+    >>> "force" in signals, signals["force"], signals.get("lag", 0.02)
+    (True, array([1., 1., 1.]), 0.02)
+    """
+
+    sizes: Mapping[str, int]
+    symbol: Callable[[str], Array]
+    reader: str
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.sizes
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self.sizes:
+            raise ControlError(
+                f"{self.reader} needs {name.replace('_', ' ')}, which nothing here provides: put it inside the sensor or observer that does."
+            )
+        return self.symbol(name)
+
+    def get(self, name: str, default: Any) -> Array:
+        """The signal (size,), or the default if nothing provides it."""
+        return self.symbol(name) if name in self.sizes else default
+
+    def number(self, name: str, default: Any) -> Array:
+        """The entry of a signal of size one, or the default if nothing provides it."""
+        return self.symbol(name)[0] if name in self.sizes else default
+
 
 NOTHING = np.zeros(0)
 
@@ -46,7 +110,7 @@ class PartialPlant:
 
     Attributes
     ----------
-    signals : names and sizes of the signals that are known besides the state, see :mod:`.signals`.
+    signals : names and sizes of the signals that are known besides the state, see :class:`Signals`.
 
     Examples
     --------
@@ -405,3 +469,74 @@ def _side_by_side(parts: Sequence[np.ndarray], lead: tuple[int, ...]) -> np.ndar
         spread = part.reshape(*part.shape[:k], *(1,) * missing, *part.shape[k:])
         full.append(np.broadcast_to(spread, (*part.shape[:k], *batch, part.shape[-1])))
     return np.concatenate(full, axis=-1)
+
+
+class Tracking(Wrapper):
+    """A law, or what is around one, that follows a reference. Made by ``law.with_reference(reference)``.
+
+    A traceable reference becomes part of the function of time; any other is given as signal (q_R, v_R, a_R). Integral action takes
+    the sample period of the simulation; with a ``sample_time`` it insists on that one. A controller may follow another reference than the
+    given one (``referred``: one that answers drag) and look ahead (``lead_time``).
+
+    >>> import heavytop as ht
+    >>> from heavytop.control import computed_torque
+    >>> model = ht.library.pendulum().derive()
+    >>> isinstance(computed_torque(model, stiffness=1.0, damping=2.0).with_reference(np.zeros(1)), Tracking)
+    True
+    """
+
+    def __init__(
+        self,
+        law: BaseController,
+        reference: Reference | Array,
+        knows_parameters: bool = False,
+        sample_time: float | None = None,
+    ) -> None:
+        from heavytop.control.references.reference import Reference
+
+        check_sample_time(sample_time)
+        own = law.law.model
+        if not isinstance(reference, Reference):
+            reference = Reference.set_point(own, reference)
+        for what in ("nq", "nv"):
+            if getattr(reference.model, what) != getattr(own, what):
+                raise ControlError(
+                    f"the reference is made for {reference.model.name!r} with {what} = {getattr(reference.model, what)}, "
+                    f"the law for {own.name!r} with {what} = {getattr(own, what)}. Make both for one model."
+                )
+        super().__init__(law if sample_time is None else law.sampled(sample_time))
+        self.reference, self.knows_parameters, self.sample_time = reference, knows_parameters, sample_time
+        self.followed: Reference = law.referred(reference)
+        self.own_signal_size = 0 if self.followed.traced is not None else own.nq + 2 * own.nv
+
+    @property
+    def needs_reference(self) -> bool:
+        """It has one."""
+        return False
+
+    def own_signal(self, times: np.ndarray) -> np.ndarray:
+        """q_R, v_R, a_R side by side (n, nq + 2 nv)."""
+        return self.followed.signal(np.asarray(times, dtype=float) + self._ahead)
+
+    @property
+    def _ahead(self) -> float:
+        """Time of the reference less that of the run (s)."""
+        return self.controller.lead_time - self.followed.start_time
+
+    def seen(self, at: Seen) -> dict[str, Array]:
+        """The reference, and the parameters of the law's own model, as the reference has them, unless it knows those of the plant."""
+        own = self.law.model
+        if self.followed.traced is None:
+            desired = split(at.signal, (own.nq, own.nv, own.nv))
+        else:
+            ahead = self._ahead
+            desired = self.followed.traced.expressions(at.t + ahead if ahead else at.t)
+        changed: dict[str, Array] = dict(zip(REFERENCE, desired, strict=True))
+        if not self.knows_parameters:
+            changed["p"] = own.parameter_vector(self.followed.parameters_of(own))
+        elif at.model.parameter_names != own.parameter_names:
+            raise ControlError(
+                f"a law that knows the parameters needs the same ones: it has {own.parameter_names}, the plant "
+                f"{at.model.parameter_names}."
+            )
+        return changed

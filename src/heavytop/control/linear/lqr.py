@@ -7,7 +7,8 @@ no redundant states and no singularity within half a turn. The motion is cut int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,17 +19,105 @@ from heavytop._arrays import Array, Numbers, concatenate, numbers, split, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.law_checks import check_plant
-from heavytop.control.linear.riccati import periodic, riccati, stationary
-from heavytop.control.linear.weights import Weights
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError, wrong_shape
-from heavytop.ocp import ChartRates, NodeLayout, Shooting, chart, input_bounds, needed_inputs, place
+from heavytop.ocp import ChartRates, NodeLayout, Shooting, chart, input_bounds, is_turn, needed_inputs, place
 from heavytop.simulate import RK4, simulate
 from heavytop.system import Model, entries_of
 
 if TYPE_CHECKING:
     from heavytop.compile import Precision
     from heavytop.control.linear.margins import Margins
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights of squared deviations per second: of places, velocities and inputs.
+
+    Parameters
+    ----------
+    places : a number or one for each entry of the chart; None: 10 along shifts, 5 about turns.
+    speeds : a number or (nv,); None: 1, and 0.1 for the velocities of turns.
+    inputs : a number or (nu,).
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> Weights(places=2.0).vectors(ht.library.cart_pole().derive())[0]
+    array([2., 2., 1., 1.])
+    """
+
+    places: Any = None
+    speeds: Any = None
+    inputs: Any = 0.1
+
+    def vectors(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of (e, v) (nx,) and of the inputs (nu,), checked."""
+        turns = is_turn(model.coordinates)
+        speeds = np.where(turns, 0.1, 1.0) if len(turns) == model.nv else np.ones(model.nv)
+        rows = (
+            ("places", np.where(turns, 5.0, 10.0) if self.places is None else self.places, len(turns)),
+            ("speeds", speeds if self.speeds is None else self.speeds, model.nv),
+            ("inputs", self.inputs, model.nu),
+        )
+        values = []
+        for name, given, size in rows:
+            array = numbers(given, f"weights of {name}")
+            if array.shape not in ((), (size,)):
+                raise wrong_shape(f"weights of {name}", (size,), array.shape)
+            if not np.all(np.isfinite(array)) or np.any(array < 0) or (name == "inputs" and np.any(array <= 0)):
+                least = "positive" if name == "inputs" else "zero or positive"
+                raise ControlError(f"weights of {name} must be {least} and finite, got {array.tolist()}.")
+            values.append(np.broadcast_to(array, (size,)))
+        return np.concatenate(values[:2]), values[2].copy()
+
+
+MARGIN = 1e-10
+"""Least distance of the modes of a regulated step from the unit circle."""
+
+
+def riccati(P: np.ndarray, A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """One step backwards: K = (R + B^T P B)^-1 B^T P A, P = Q + A^T P (A - B K)."""
+    K = np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)
+    new = Q + A.T @ P @ (A - B @ K)
+    return 0.5 * (new + new.T), K
+
+
+def stationary(A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Stationary P and K; a ControlError if the inputs do not stabilise the motion to first order."""
+    from scipy.linalg import solve_discrete_are
+
+    try:
+        P = solve_discrete_are(A, B, Q + 1e-12 * np.eye(len(A)), R)
+        K = riccati(P, A, B, Q, R)[1]
+    except (np.linalg.LinAlgError, ValueError):
+        K = np.full((B.shape[1], len(A)), np.nan)
+    # rounding may move an uncontrollable mode off the unit circle, which yields an invalid solution
+    if not np.all(np.isfinite(K)) or np.max(np.abs(np.linalg.eigvals(A - B @ K))) > 1.0 - MARGIN:
+        raise ControlError(
+            "no regulator exists here: to first order the inputs do not stabilise the motion. Check that it is in balance, and that "
+            "every state is controllable."
+        )
+    return P, K
+
+
+def periodic(A: Sequence[np.ndarray], B: np.ndarray, Q: Sequence[np.ndarray], R: np.ndarray) -> np.ndarray:
+    """P (nz, nz) of the periodic solution at the start of a period of steps.
+
+    A step maps P to H + A^T P (I + G P)^-1 A with G = B R^-1 B^T, H = Q; so do several steps, with another triple (A, G, H):
+    the solution is that of one constant step with the triple of the period.
+    """
+    eye = np.eye(len(Q[0]))
+    F, G, H = eye, np.zeros_like(eye), np.zeros_like(eye)
+    for k in range(len(A)):
+        BRB = B[k] @ np.linalg.solve(R, B[k].T)
+        inverse = np.linalg.inv(eye + G @ Q[k])
+        F, G, H = A[k] @ inverse @ F, BRB + A[k] @ inverse @ G @ A[k].T, H + F.T @ Q[k] @ inverse @ F
+        G, H = 0.5 * (G + G.T), 0.5 * (H + H.T)
+    values, vectors = np.linalg.eigh(G)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return stationary(F, root, H, eye)[0]
+
 
 BALANCED = 1e-6
 """Largest acceleration of a set point in balance, m/s^2 or rad/s^2, or relative to that without inputs; also displacement in m or rad."""

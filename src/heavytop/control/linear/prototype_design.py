@@ -26,7 +26,7 @@ from heavytop.geometry import se3, so3
 from heavytop.system import WORLD, Moments, Stiffness
 
 if TYPE_CHECKING:
-    from heavytop.control.linear.weights import Weights
+    from heavytop.control.linear.lqr import Weights
     from heavytop.system import Model
 
 MET = 0.01

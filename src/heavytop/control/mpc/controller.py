@@ -24,8 +24,7 @@ from heavytop._arrays import Array, Numbers, numbers, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.law_checks import check_plant
-from heavytop.control.linear.lqr import cost_of_rest
-from heavytop.control.linear.weights import Weights
+from heavytop.control.linear.lqr import Weights, cost_of_rest
 from heavytop.control.mpc.condensed_qp import QuadraticProgram, solver
 from heavytop.control.mpc.horizon_motion import Linear, Moves, Prediction
 from heavytop.control.references.reference import Reference

@@ -14,6 +14,7 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, directional, from_columns, is_symbolic, scale, symbol, transpose
 from heavytop.compile import Traced, trace_of
+from heavytop.control.disturbances.air_drag import turning
 from heavytop.control.references.curves import Curve, derivatives
 from heavytop.control.references.reference import Motion3, Reference, check_regular, coordinates_of_motion
 from heavytop.errors import ControlError, wrong_shape
@@ -90,8 +91,8 @@ def held_motion(
 ) -> Motion3:
     """q, v, a at times (n,) from attitude (R, w, w') and path (r, r', r''); outside of 0 to ``duration`` the end poses are held."""
     inside, now = ((t >= 0) & (t <= duration))[:, None], np.clip(t, 0.0, duration)
-    (R, *turning), (r, *moving) = attitude(now), path(now)[:3]
-    omega, omega_rate, r1, r2 = (np.where(inside, x, 0.0) for x in (*turning, *moving))
+    (R, *spinning), (r, *moving) = attitude(now), path(now)[:3]
+    omega, omega_rate, r1, r2 = (np.where(inside, x, 0.0) for x in (*spinning, *moving))
     return coordinates_of_motion(model, *motion_of(R, omega, omega_rate, r, r1, r2))
 
 
@@ -147,8 +148,6 @@ def flat_reference(
         def axis_at(t: np.ndarray) -> Unit:
             _, _, r2, r3, r4 = rates(t)
             return _axis_through_zeros(t, r2 - gravity, r3, r4, zeros, series)
-
-        from heavytop.control.references.yaw_reference import yaw_reference
 
         start = np.asarray((1.0, 0.0, 0.0) if heading is None else heading, dtype=float)
         return yaw_reference(model, axis_at, rates, yaw_rate, start, duration)
@@ -289,3 +288,94 @@ def _axis_through_zeros(
         b, b1, b2 = (np.where(mask, x, y) for x, y in zip(local[:3], axis[:3], strict=True))
         axis = Unit(b, b1, b2, axis.f)
     return axis
+
+
+NODES = 5
+"""Gauss nodes of the integrals between two nodes of the grid."""
+TURN = 0.2
+"""Largest turn (rad) of the thrust axis between two nodes of the grid."""
+
+Axis = Callable[[np.ndarray], Unit]
+Path = Callable[[np.ndarray], tuple[np.ndarray, ...]]
+
+
+class IntegratedYaw:
+    """Attitudes (n, 3, 3) with a given z axis and a given rate w_z about it, from an attitude at the start: no direction is singular.
+
+    They are the integral of the angular velocity w_x = -b' . b_y, w_y = b' . b_x, w_z(t). Between two nodes of a grid the axis turns from b_k to b(t)
+    by the shortest rotation, which spins by (b_k x b . b') / (1 + b_k . b) about the axis; the rest of w_z is a rotation about b, a plain integral.
+
+    Parameters
+    ----------
+    axis : times (n,) -> z axis with two derivatives. rate : times (n,) -> w_z (n,) and its derivative (n,), rad/s.
+    start : (3,) heading at the start. duration : s.
+    """
+
+    def __init__(self, axis: Axis, rate: Path, start: np.ndarray, duration: float, grid: int = 400) -> None:
+        self.axis, self.rate = axis, rate
+        x, w = np.polynomial.legendre.leggauss(NODES)
+        self._nodes, self._weights = (x + 1) / 2, w / 2
+        times = np.linspace(0.0, duration, grid + 1)
+        b = axis(times).b
+        turned = np.arccos(np.clip(np.sum(b[1:] * b[:-1], axis=1), -1.0, 1.0))
+        if np.max(turned) > TURN:  # finer where the axis turns fast
+            pieces = [np.linspace(a, c, 2 + int(n / TURN)) for a, c, n in zip(times, times[1:], turned, strict=False)]
+            times = np.unique(np.concatenate(pieces))
+            b = axis(times).b
+        y = np.cross(b[0], start)
+        if np.linalg.norm(y) < 1e-6:
+            raise ControlError("the heading at the start is parallel to the thrust axis; choose another one.")
+        y = y / np.linalg.norm(y)
+        self.times, self.b = times, b
+        R = np.stack([np.cross(y, b[0]), y, b[0]], axis=-1)
+        spins = self._spin(times[:-1], times[1:], b[:-1])
+        swings = turning(b[:-1], b[1:])
+        attitudes = [R]
+        for swing, spin in zip(swings, spins, strict=True):
+            R = _orthonormal(swing @ R @ so3.exp(np.array([0.0, 0.0, spin])))
+            attitudes.append(R)
+        self.attitudes = np.array(attitudes)
+        finite = np.all(np.isfinite(self.attitudes), axis=(1, 2))
+        if not np.all(finite):
+            raise ControlError(
+                f"the yaw rate or the curve is not finite near t = {times[np.argmin(finite)]:.4g} s: the attitude cannot be integrated."
+            )
+
+    def __call__(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rotation (n, 3, 3), angular velocity (n, 3) and its rate (n, 3) at the times (n,)."""
+        k = np.clip(np.searchsorted(self.times, t, side="right") - 1, 0, len(self.times) - 2)
+        axis = self.axis(t)
+        spin = self._spin(self.times[k], t, self.b[k])
+        about = np.stack([0.0 * spin, 0.0 * spin, spin], axis=-1)
+        R = turning(self.b[k], axis.b) @ self.attitudes[k] @ so3.exp(about)
+        w_z, w_z1 = self.rate(t)
+        bx, by = R[..., 0], R[..., 1]
+        w_x, w_y = -np.vecdot(axis.b1, by), np.vecdot(axis.b1, bx)
+        # derivatives of -b' . b_y and b' . b_x with b_x' = w_z b_y - w_y b, b_y' = w_x b - w_z b_x
+        w_x1 = -np.vecdot(axis.b2, by) + w_z * w_y
+        w_y1 = np.vecdot(axis.b2, bx) - w_z * w_x
+        return R, np.stack([w_x, w_y, w_z], axis=-1), np.stack([w_x1, w_y1, w_z1], axis=-1)
+
+    def _spin(self, begin: np.ndarray, end: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Integrals (n,) of the yaw rate minus that of the shortest rotation from the axes b (n, 3)."""
+        total, length = np.zeros(len(begin)), end - begin
+        for x, w in zip(self._nodes, self._weights, strict=True):
+            t = begin + x * length
+            axis = self.axis(t)
+            own = np.vecdot(np.cross(b, axis.b), axis.b1) / (1.0 + np.vecdot(b, axis.b))
+            total = total + w * length * (self.rate(t)[0] - own)
+        return total
+
+
+def _orthonormal(R: np.ndarray) -> np.ndarray:
+    """One step of Newton's iteration for the nearest rotation."""
+    return R @ (1.5 * np.eye(3) - 0.5 * R.T @ R)
+
+
+def yaw_reference(
+    model: Model, axis: Axis, path: Path, yaw_rate: Callable[[Array], Array], heading: np.ndarray, duration: float
+) -> Reference:
+    """Reference along a path (r, r', r'' at times (n,)) with a thrust axis and a yaw rate (rad/s, a function of time in NumPy notation)."""
+    rates = derivatives(lambda t: np.reshape(yaw_rate(t), (1,)), 1, "yaw_rate")
+    attitude = IntegratedYaw(axis, lambda t: tuple(x[..., 0] for x in rates(t)), heading, duration)
+    return Reference(model, lambda t: held_motion(model, t, duration, attitude, path), duration=duration)

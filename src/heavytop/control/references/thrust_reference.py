@@ -98,6 +98,46 @@ def thrust_reference(
     return Reference(model, evaluate, duration=duration, breaks=(*breaks, duration))
 
 
+def thrust_correction(
+    angle: Callable[[Array], Array],
+    base: Callable[[np.ndarray], np.ndarray],
+    g: float,
+    knots: np.ndarray,
+    terms: int,
+    axis: str = "y",
+    free: bool = False,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """The correction f = sum c_i sin^4(pi t/T) cos(i pi t/T) of the specific thrust base(angle) that ends a turn about ``axis`` at rest.
+
+    Returns the Gram matrix of its shapes (terms, terms), rows and right-hand side of the linear conditions on c (final velocity and height and,
+    unless ``free``, the final place sideways vanish), and the shapes t (n,) -> (n, terms).
+    """
+    duration = float(knots[-1])
+
+    def shapes(t: np.ndarray) -> np.ndarray:
+        phase = np.pi * t / duration
+        return np.sin(phase)[:, None] ** 4 * np.cos(phase[:, None] * np.arange(terms))
+
+    # Gauss-Legendre quadrature between the knots
+    x, w = np.polynomial.legendre.leggauss(80)
+    t = np.concatenate([(a + b) / 2 + (b - a) / 2 * x for a, b in pairwise(knots)])
+    weight = np.concatenate([(b - a) / 2 * w for a, b in pairwise(knots)])
+    s, th = shapes(t), angle(t)
+    gram = (s * weight[:, None]).T @ s + 1e-6 * np.eye(terms)
+    direction = np.stack([-np.sin(th) if axis == "x" else np.sin(th), np.cos(th)])
+    drift = base(th) * direction - np.array([[0.0], [g]])
+    moments = [(0, weight), (1, weight), (1, weight * (duration - t))]
+    moments += [] if free else [(0, weight * (duration - t))]
+    rows = np.array([(moment * direction[k]) @ s for k, moment in moments])
+    return gram, rows, np.array([-np.sum(moment * drift[k]) for k, moment in moments]), shapes
+
+
+def constrained_least(gram: np.ndarray, rows: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The c with the least c^T gram c and rows c = right."""
+    system = np.block([[gram, rows.T], [rows, np.zeros((len(rows), len(rows)))]])
+    return np.linalg.solve(system, np.concatenate([np.zeros(len(gram)), right]))[: len(gram)]
+
+
 def flip(
     model: Model, begin: float = 0.75, turn: float = 0.9, duration: float = 2.4, terms: int = 14, axis: Any = "y"
 ) -> Reference:
@@ -121,28 +161,13 @@ def flip(
     def angle(t: Array) -> Array:
         return 2 * np.pi * smoothstep((t - begin) / turn)
 
-    def shapes(t: np.ndarray) -> np.ndarray:
-        phase = np.pi * t / duration
-        return np.sin(phase)[:, None] ** 4 * np.cos(phase[:, None] * np.arange(terms))
+    def base(th: np.ndarray) -> np.ndarray:
+        return g * (1 + np.cos(th)) / 2
 
-    # Gauss-Legendre quadrature between the knots: Gram matrix and the four conditions
-    x, w = np.polynomial.legendre.leggauss(80)
-    t = np.concatenate([(a + b) / 2 + (b - a) / 2 * x for a, b in pairwise(knots)])
-    weight = np.concatenate([(b - a) / 2 * w for a, b in pairwise(knots)])
-    s, th = shapes(t), angle(t)
-    gram = (s * weight[:, None]).T @ s + 1e-6 * np.eye(terms)
-    direction, base = np.stack([np.sin(th), np.cos(th)]), g * (1 + np.cos(th)) / 2
-    free = base * direction - np.array([[0.0], [g]])
-    moments = np.stack([weight, weight * (duration - t)])  # final velocity, final displacement
-    conditions = np.concatenate([(moments[:, None, :] * direction).reshape(4, -1)]) @ s
-    right = -(moments[:, None, :] * free).sum(axis=2).reshape(4)
-    zero = np.zeros((4, 4))
-    solved = np.linalg.solve(
-        np.block([[gram, conditions.T], [conditions, zero]]), np.concatenate([np.zeros(terms), right])
-    )
-    c = solved[:terms]
+    gram, rows, right, shapes = thrust_correction(angle, base, g, knots, terms)
+    c = constrained_least(gram, rows, right)
 
     def thrust(t: np.ndarray) -> np.ndarray:
-        return g * (1 + np.cos(angle(t))) / 2 + shapes(t) @ c
+        return base(angle(t)) + shapes(t) @ c
 
     return thrust_reference(model, angle, thrust, axis, duration, breaks=knots[1:-1].tolist())

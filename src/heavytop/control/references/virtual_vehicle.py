@@ -14,8 +14,8 @@ from heavytop._arrays import Array, Numbers, concatenate, numbers, split, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.law import Law
-from heavytop.control.laws.tracking import Tracking
-from heavytop.control.linear.closed_loop import ClosedLoop
+from heavytop.control.laws.wrapper import Tracking
+from heavytop.control.linear.analysis import ClosedLoop
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.system import Model

@@ -21,15 +21,11 @@ from heavytop.copters.vehicles import bicopter, hexacopter, octocopter, quadcopt
 from heavytop.errors import unknown_name
 
 BUILDERS: dict[str, Callable[[], Vehicle]] = {
-    "quadcopter": quadcopter,
-    "hexacopter": hexacopter,
-    "octocopter": octocopter,
-    "tricopter": tricopter,
-    "bicopter": bicopter,
-    "quadcopter-with-load": quadcopter_with_load,
-    "tricopter-with-load": tricopter_with_load,
-    "tricopter-with-load-full": tricopter_with_load_full,
-}
+    builder.__name__.replace("_", "-"): builder
+    for builder in (
+        quadcopter, hexacopter, octocopter, tricopter, bicopter, quadcopter_with_load, tricopter_with_load, tricopter_with_load_full,
+    )
+}  # fmt: skip
 
 
 def airframes() -> tuple[str, ...]:

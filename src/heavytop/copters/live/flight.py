@@ -23,7 +23,7 @@ from heavytop.copters import catalogue, maneuvers
 from heavytop.copters.live.gains import Recipe, recipe_of
 from heavytop.copters.live.loop import STEP, NativeLoop
 from heavytop.copters.maneuvers import Maneuver
-from heavytop.copters.maneuvers.arguments import vector3
+from heavytop.copters.maneuvers.base import vector3
 from heavytop.copters.vehicle import LAWS, Vehicle
 from heavytop.errors import HeavytopError, ShapeError, SimulationError, unknown_name
 from heavytop.geometry import se3, so3

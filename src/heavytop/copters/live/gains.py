@@ -28,8 +28,7 @@ from heavytop.control import (
     poles_of,
 )
 from heavytop.copters.loads import slung_prototype
-from heavytop.copters.redundant_allocation import RedundantLaw
-from heavytop.copters.vehicle import GRAVITY, LAWS, Vehicle
+from heavytop.copters.vehicle import GRAVITY, LAWS, RedundantLaw, Vehicle
 from heavytop.errors import ControlError, unknown_name
 from heavytop.ocp import Limits
 from heavytop.system import WORLD, Damping, Inertia, Kinematics, Model, Moments, Parameter, Stiffness

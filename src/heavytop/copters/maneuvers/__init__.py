@@ -36,22 +36,11 @@ from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, unknown_name
 
 MANEUVERS: dict[str, Callable[..., Maneuver]] = {
-    "hover": hover,
-    "step": step,
-    "recovery": recovery,
-    "eight": eight,
-    "circle": circle,
-    "helix": helix,
-    "waypoints": waypoints,
-    "looping": looping,
-    "flip": flip,
-    "barrel-roll": barrel_roll,
-    "inverted": inverted,
-    "knife-edge": knife_edge,
-    "hover-roll": hover_roll,
-    "level-loop": level_loop,
-    "transport": transport,
-}
+    maneuver.__name__.replace("_", "-"): maneuver
+    for maneuver in (
+        hover, step, recovery, eight, circle, helix, waypoints, looping, flip, barrel_roll, inverted, knife_edge, hover_roll, level_loop, transport,
+    )
+}  # fmt: skip
 _LOADED = ("hover", "step", "transport")
 _WITH_LIMBS = ("hover", "step", "eight", "circle", "helix", "waypoints")
 _WITH_LEVERS = ("hover", "step", "recovery", "eight", "circle", "helix", "waypoints", "looping")

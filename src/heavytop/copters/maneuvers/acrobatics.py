@@ -9,8 +9,7 @@ import numpy as np
 from heavytop._arrays import Array, scale, vector
 from heavytop.control import Reference, flat_reference, smoothstep
 from heavytop.control.references import curves
-from heavytop.copters.maneuvers.arguments import finite, non_negative, positive
-from heavytop.copters.maneuvers.base import Maneuver
+from heavytop.copters.maneuvers.base import Maneuver, finite, non_negative, positive
 from heavytop.copters.maneuvers.paths import along, eased
 from heavytop.copters.maneuvers.rotated import rotated
 from heavytop.copters.vehicle import Vehicle

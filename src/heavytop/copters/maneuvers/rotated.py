@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from heavytop._arrays import Array, finite_matrix
-from heavytop.control import Reference, derivatives, thrust_reference
+from heavytop.control import Reference, constrained_least, derivatives, thrust_correction, thrust_reference
 from heavytop.copters.vehicle import Vehicle, wrench_matrix
 
 TERMS = 18
@@ -28,30 +27,12 @@ def rotated(
 ) -> Reference:
     """The reference with the attitude angle(t) about ``axis`` and the specific thrust base(angle, g) plus the least correction that ends at rest.
 
-    The correction is f = sum c_i sin^4(pi t/T) cos(i pi t/T). The c_i minimise the integral of its square such that the final
-    velocity and height vanish and, unless ``free``, the final place sideways; and, if possible, such that every rotor
-    stays within its limits (a quadratic program).
+    The correction (:func:`.thrust_correction`) has the least integral of its square such that, if possible, every rotor stays within its limits
+    (a quadratic program).
     """
     g = float(np.linalg.norm(vehicle.model.description.gravity))
     edges = np.array([0.0, *knots, duration])
-
-    def shapes(t: np.ndarray) -> np.ndarray:
-        phase = np.pi * t / duration
-        return np.sin(phase)[:, None] ** 4 * np.cos(phase[:, None] * np.arange(TERMS))
-
-    # Gauss-Legendre quadrature between the knots: Gram matrix and the linear conditions
-    x, w = np.polynomial.legendre.leggauss(80)
-    t = np.concatenate([(a + b) / 2 + (b - a) / 2 * x for a, b in pairwise(edges)])
-    weight = np.concatenate([(b - a) / 2 * w for a, b in pairwise(edges)])
-    s, th = shapes(t), angle(t)
-    gram = (s * weight[:, None]).T @ s + 1e-6 * np.eye(TERMS)
-    direction = np.stack([np.sin(th) if axis == "y" else -np.sin(th), np.cos(th)])
-    drift = base(th, g) * direction - np.array([[0.0], [g]])
-    moments = [(0, weight), (1, weight), (1, weight * (duration - t))]
-    moments += [] if free else [(0, weight * (duration - t))]
-    rows = np.array([(moment * direction[k]) @ s for k, moment in moments])
-    right = np.array([-np.sum(moment * drift[k]) for k, moment in moments])
-
+    gram, rows, right, shapes = thrust_correction(angle, lambda th: base(th, g), g, edges, TERMS, axis, free)
     times = np.linspace(0.0, duration, SAMPLES)[1:-1]
     low, high = thrust_bounds(vehicle, angle, times, axis)
     before = base(angle(times), g)
@@ -90,9 +71,7 @@ def _least(
     gram: np.ndarray, rows: np.ndarray, right: np.ndarray, s: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> np.ndarray:
     """min c^T gram c with rows c = right and low <= s c <= high; without the latter if that is impossible."""
-    zero = np.zeros((len(rows), len(rows)))
-    system = np.block([[gram, rows.T], [rows, zero]])
-    plain = np.linalg.solve(system, np.concatenate([np.zeros(len(gram)), right]))[: len(gram)]
+    plain = constrained_least(gram, rows, right)
     value = s @ plain
     if np.all(value >= low) and np.all(value <= high):
         return plain
