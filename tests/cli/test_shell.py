@@ -22,7 +22,7 @@ from heavytop.cli.choices import (
     complete_system,
     complete_vehicle,
 )
-from heavytop.cli.data import _plain
+from heavytop.cli.terminal import _plain
 
 
 def shell(*arguments: str, code: int = 0) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 import heavytop as ht
 from heavytop.errors import ConfigurationError, FileFormatError, ModelError
-from heavytop.io.build_elements import SMOOTHING
+from heavytop.io.build_system import SMOOTHING
 
 pytestmark = pytest.mark.peers
 pin = pytest.importorskip("pinocchio")

@@ -1,7 +1,6 @@
 """The command line: ``heavytop COMMAND``.
 
-Each command is a module of this package with one function of the same name, listed in :data:`COMMANDS`. Modules import the
-library inside their functions, so that ``heavytop --help`` is quick.
+Each command is a function, listed in :data:`COMMANDS`. Modules import the library inside their functions, so that ``heavytop --help`` is quick.
 """
 
 from __future__ import annotations
@@ -9,13 +8,11 @@ from __future__ import annotations
 import typer
 
 from heavytop.cli.bench import bench
-from heavytop.cli.cockpit import cockpit
-from heavytop.cli.derive import derive
+from heavytop.cli.derive import derive, show
 from heavytop.cli.doctor import doctor
 from heavytop.cli.export import export
-from heavytop.cli.fly import fly
+from heavytop.cli.fly import cockpit, fly
 from heavytop.cli.plan import plan
-from heavytop.cli.show import show
 from heavytop.cli.simulate import simulate
 from heavytop.cli.sweep import sweep
 from heavytop.cli.terminal import Shell

@@ -9,8 +9,7 @@ from typing import Any
 
 import typer
 
-from heavytop.cli.data import print_json
-from heavytop.cli.terminal import fail
+from heavytop.cli.terminal import fail, print_json
 
 FIGURES = (".png", ".pdf", ".svg")
 PAGES = (".html", ".htm")

@@ -1,4 +1,4 @@
-"""``heavytop derive``: the equations of motion of a system."""
+"""``heavytop derive``: the equations of motion of a system; ``heavytop show``: a page of it with sliders for its joints."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from heavytop._files import write_whole
-from heavytop.cli.choices import LIST_SYSTEMS, check_places, list_systems
-from heavytop.cli.target import BASE, TARGET, check_target, derived, load_target
-from heavytop.cli.terminal import WIDTH, console, fail, reported, working
+from heavytop.cli.choices import JSON, LIST_SYSTEMS, PAGES, check_places, list_systems
+from heavytop.cli.target import BASE, TARGET, check_target, derived, is_file, load_target
+from heavytop.cli.terminal import WIDTH, console, fail, print_json, reported, working
 
 
 @reported
@@ -70,3 +70,40 @@ def derive(
     else:
         write_whole(out, content, "equations.tex")
         typer.echo(f"wrote {out}")
+
+
+@reported
+def show(
+    target: Annotated[str, TARGET] = "",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The page to write; default: NAME.html.")] = None,
+    base: Annotated[str, BASE] = "fixed",
+    browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    json: Annotated[bool, JSON] = False,
+    listed: Annotated[bool, LIST_SYSTEMS] = False,
+) -> None:
+    """Write a page of a system at rest with a slider for every joint.
+
+    Examples:
+
+    - `heavytop show robot.urdf --open`
+    - `heavytop show furuta --out furuta.html`
+    """
+    if listed:
+        list_systems(json)
+        return
+    check_target(target, base, "show")
+    from heavytop import library
+
+    check_places(out=(out, PAGES))
+    found = load_target(target, base)
+    page = out if out is not None else Path(f"{Path(target).stem.replace(':', '-')}.html")
+    model = derived(found, native=False)
+    published = None if is_file(target) else library.start(target, model)
+    with working("writing the page"):
+        written = model.show(page, None if published is None else published[0])
+    if json:
+        print_json({"system": model.name, "q": model.q_names, "files": [written]})
+    else:
+        typer.echo(f"wrote {written}")
+    if browse:
+        typer.launch(str(written))

@@ -10,8 +10,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from heavytop.cli.choices import JSON
-from heavytop.cli.data import print_json
-from heavytop.cli.terminal import FAILURE, console, reported
+from heavytop.cli.terminal import FAILURE, console, print_json, reported
 
 PACKAGES = ("numpy", "scipy", "casadi", "llvmlite", "sympy", "typer", "rich", "xarray", "h5netcdf", "matplotlib", "k3d")
 

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from heavytop.cli.choices import JSON, LIST_SYSTEMS, list_systems
-from heavytop.cli.data import print_json
 from heavytop.cli.target import BASE, TARGET, check_target, derived, load_target
-from heavytop.cli.terminal import console, fail, reported, working
+from heavytop.cli.terminal import console, fail, print_json, reported, working
 
 
 @reported

@@ -1,4 +1,4 @@
-"""``heavytop fly``: fly a vehicle through a maneuver and show the flight."""
+"""``heavytop fly``: fly a vehicle through a maneuver and show the flight; ``heavytop cockpit``: fly it by hand in the browser."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
@@ -25,8 +25,7 @@ from heavytop.cli.choices import (
     complete_vehicle,
     reject_others,
 )  # fmt: skip
-from heavytop.cli.data import outcome_data, print_json
-from heavytop.cli.terminal import FAILURE, console, fail, reported
+from heavytop.cli.terminal import FAILURE, console, fail, outcome_data, print_json, reported
 
 if TYPE_CHECKING:
     from heavytop.copters import Flight, Vehicle
@@ -104,10 +103,8 @@ def fly(
         if number is not None and not (isfinite(number) and number >= 0):
             raise fail(f"--{option} must be a finite number of at least 0, got {number}.")
     if live:
-        from heavytop.cli.cockpit import fly_live
-
         reject_others(context, ("live", "vehicle", "maneuver", "law", "open_page"), "a flight in the cockpit (--live)")
-        fly_live(vehicle, law, open_browser=open_page and has_desktop(), maneuver=maneuver)
+        _fly_live(vehicle, law, open_browser=open_page and has_desktop(), maneuver=maneuver)
         return
     check_places(out=(out, PAGES), save=(save, NETCDF))
     _check_names(vehicle, law, maneuver)
@@ -283,3 +280,72 @@ def _wind(text: str) -> float | tuple[float, ...]:
     if len(values) == 3 and all(map(isfinite, values)):
         return values
     raise fail(f"--wind must be a finite number of at least 0, got {text}. A velocity has three: --wind 3,0,1.")
+
+
+# --- the cockpit ----------------------------------------------------------------------------------------------------------
+
+
+@reported
+def cockpit(
+    vehicle: Annotated[
+        str,
+        typer.Option(
+            "--vehicle", help="quadcopter, hexacopter, tricopter, bicopter, ...", autocompletion=complete_vehicle
+        ),
+    ] = "quadcopter",
+    law: Annotated[
+        str, typer.Option("--law", help="energy, particle or body.", autocompletion=complete_law)
+    ] = "energy",
+    port: Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65535)] = 8080,
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; any other than this machine's also needs --network.")
+    ] = "127.0.0.1",
+    network: Annotated[
+        bool,
+        typer.Option("--network", help="Let in other machines that know the address and its token; not encrypted."),
+    ] = False,
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
+    listed: Annotated[bool, typer.Option("--list", help="List vehicles and maneuvers.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --list: one JSON object.")] = False,
+) -> None:
+    """Fly a vehicle in real time: push it, switch the wind, drag its set point, turn its gains, watch it recover.
+
+    Needs the extra `live`: `pip install 'heavytop[live]'`. Ctrl-C ends it.
+
+    Examples:
+
+    - `heavytop cockpit`
+    - `heavytop cockpit --vehicle tricopter --law particle`
+    """
+    if listed:
+        list_vehicles(json)
+        return
+    _fly_live(vehicle, law, port, host, open_browser, network=network)
+
+
+def _fly_live(
+    vehicle: str,
+    law: str,
+    port: int = 8080,
+    host: str = "127.0.0.1",
+    open_browser: bool = True,
+    maneuver: str | None = None,
+    network: bool = False,
+) -> None:
+    """Serve the cockpit until Ctrl-C, starting with a maneuver if one is named."""
+    from heavytop.show import Cockpit, need_viser
+
+    need_viser()
+    typer.echo(f"preparing {vehicle} ...")
+    with suppress(KeyboardInterrupt):  # at any other time than in flight
+        made = Cockpit(vehicle, law, port, host, network=network)
+        try:
+            if maneuver is not None:
+                made.flight.fly(maneuver)
+            typer.echo(f"the cockpit is at {made.address} (Ctrl-C ends it)")
+            if open_browser:
+                typer.launch(made.address)
+            made.run()
+        finally:
+            made.close()
+    typer.echo("landed.")

@@ -9,8 +9,7 @@ import typer
 
 from heavytop._files import NETCDF
 from heavytop.cli.choices import JSON, PAGES, check_places, complete_problem, print_list
-from heavytop.cli.data import print_json
-from heavytop.cli.terminal import FAILURE, fail, reported, working
+from heavytop.cli.terminal import FAILURE, fail, print_json, reported, working
 
 
 @reported

@@ -10,9 +10,8 @@ import typer
 
 from heavytop._files import NETCDF
 from heavytop.cli.choices import FIGURES, JSON, LIST_SYSTEMS, PAGES, check_places, complete_integrator, list_systems
-from heavytop.cli.data import print_json, run_data
 from heavytop.cli.target import BASE, TARGET, check_target, derived, is_file, is_robot, load_target, names_of_file
-from heavytop.cli.terminal import FAILURE, fail, reported, working
+from heavytop.cli.terminal import FAILURE, fail, print_json, reported, run_data, working
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from heavytop.cli.choices import JSON, PAGES, check_places, reject_others
-from heavytop.cli.data import outcome_data, print_json
-from heavytop.cli.terminal import FAILURE, console, fail, notice, reported
+from heavytop.cli.terminal import FAILURE, console, fail, notice, outcome_data, print_json, reported
 
 if TYPE_CHECKING:
     from heavytop.sweep import Result

@@ -8,7 +8,7 @@ import numpy as np
 
 from heavytop._arrays import as_array
 from heavytop.geometry import se3
-from heavytop.io.elements import GravityCompensation, JointPolynomial, PathForce, SharedForce
+from heavytop.io.elements import GravityCompensation, JointPolynomial, JointTendon, PathForce, SharedForce
 from heavytop.io.import_report import TransferReport
 from heavytop.io.robot import (
     Actuator,
@@ -22,7 +22,6 @@ from heavytop.io.robot import (
     Tendon,
     Visual,
 )
-from heavytop.io.tendon import JointTendon
 from heavytop.system import WORLD, Description, JointForce, JointLimits, Step, Wrench, at_defaults
 from heavytop.system.forces import ForceElement
 from heavytop.system.joints import Joint

@@ -246,10 +246,24 @@ def _label(name: str, unit: str) -> str:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure without a window and without global state of matplotlib."""
-    from heavytop.show.figure import RunFigure
+    """A figure without a window and without global state of matplotlib, which notebooks draw whether or not pyplot was imported.
 
-    return RunFigure(width, height)
+    >>> new_figure(3.0, 2.0)._repr_png_()[1:4]
+    b'PNG'
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    setattr(figure, "_repr_png_", partial(_png, figure))  # noqa: B010
+    return figure
+
+
+def _png(figure: Figure) -> bytes:
+    image = BytesIO()
+    figure.savefig(image, dpi=90, format="png")
+    return image.getvalue()
 
 
 def figure_grid(

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from heavytop.io.mjcf.actuator_terms import ACTUATORS, UNREAD
-from heavytop.io.mjcf.document import CompilerSettings, Defaults, name_of
+from heavytop.io.mjcf.document import ACTUATORS, UNREAD, CompilerSettings, Defaults, name_of
 from heavytop.io.renaming import unused_name
 from heavytop.io.robot import Actuator, JointKind, Robot, ServoTerm, Tendon
 from heavytop.io.xml_elements import Element

@@ -1,7 +1,8 @@
-"""The document of an MJCF file: includes, compiler settings, defaults and classes."""
+"""The document of an MJCF file: includes, copies, compiler settings, defaults and classes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,12 +10,23 @@ import numpy as np
 
 from heavytop.geometry import quaternion, se3, so3
 from heavytop.io.asset_paths import find_file
-from heavytop.io.mjcf.actuator_terms import ACTUATORS, as_general, merged
-from heavytop.io.xml_elements import Element, read_xml
+from heavytop.io.robot import MOST_LINKS
+from heavytop.io.xml_elements import Element, read_xml, spaced
 
 MOST_INCLUDES = 100
 ORIENTATIONS = {"quat": 4, "axisangle": 4, "xyaxes": 6, "zaxis": 3, "euler": 3}
 """Attributes that specify an orientation, with their number of values; an element has one of them."""
+MOST_COPIES = 50_000
+"""Elements of all copies in total."""
+ACTUATORS = ("motor", "position", "velocity", "general", "damper")
+ACTUATORS += ("cylinder", "muscle", "adhesion", "intvelocity", "dcmotor", "plugin")  # not read
+"""Tags of actuators; they share their defaults."""
+MERGED = ("size", "gear", "gainprm", "biasprm", "dynprm")
+"""Attributes whose trailing numbers may be left to the class."""
+KIND = "kind"
+"""Internal attribute: the tag from which the parameters come."""
+UNREAD = "unread"
+"""Internal attribute: the reason why an actuator cannot be an input."""
 
 
 def name_of(e: Element) -> str:
@@ -236,3 +248,99 @@ def _over(inherited: dict[str, str], own: dict[str, str]) -> dict[str, str]:
     if any(key in own for key in ORIENTATIONS):
         inherited = {key: value for key, value in inherited.items() if key not in ORIENTATIONS}
     return merged(inherited, own)
+
+
+def merged(inherited: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Attributes of an element over those of its class."""
+    result = {**inherited, **own}
+    for name in MERGED:
+        if name in inherited and name in own:
+            given = own[name].split()
+            result[name] = " ".join([*given, *inherited[name].split()[len(given) :]])
+    return result
+
+
+def as_general(e: Element, classes: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Attributes of an actuator as those of <general>; ``classes`` are those of its class and of the enclosing classes, in this form.
+
+    force = (g0 + g1 l + g2 l') control + b0 + b1 l + b2 l'     with l = gear length of the transmission
+    """
+    inherited: Mapping[str, str] = classes[0] if classes else {}
+    # gains are inherited from actuators of the same kind
+    alike = next((given for given in classes if given.get(KIND) in ("general", e.tag)), {})
+    own = {name: value for name, value in e.attributes.items() if name != "class"}
+    result = merged(inherited, own) | {KIND: e.tag}
+    if e.tag != "general":
+        result.pop(UNREAD, None)
+    if e.tag == "motor":
+        result |= {"gaintype": "fixed", "gainprm": "1", "biastype": "none", "biasprm": "0 0 0", "dyntype": "none"}
+    elif e.tag == "position":
+        kp, kv = e.number("kp", _at(alike, "gainprm", 0, 1.0)), e.number("kv", -_at(alike, "biasprm", 2, 0.0))
+        if "kv" in own and kv < 0:
+            raise e.error(f"kv must not be negative, got {kv:g}.")
+        result |= {"gaintype": "fixed", "gainprm": f"{kp!r}", "biastype": "affine", "biasprm": f"0 {-kp!r} {-kv!r}"}
+        if e.number("timeconst", 0.0):
+            result["dyntype"] = "filterexact"
+    elif e.tag == "velocity":
+        kv = e.number("kv", _at(alike, "gainprm", 0, 1.0))
+        result |= {"gaintype": "fixed", "gainprm": f"{kv!r}", "biastype": "affine", "biasprm": f"0 0 {-kv!r}"}
+        result["dyntype"] = "none"
+    elif e.tag == "damper":
+        result[UNREAD] = "its input is a damping coefficient"
+    elif e.tag != "general":
+        result[UNREAD] = f"actuators of the kind {e.tag!r} are not read"
+    return result
+
+
+def _at(attributes: Mapping[str, str], name: str, index: int, default: float) -> float:
+    values = attributes.get(name, "").split()
+    try:
+        return float(values[index]) if index < len(values) else default
+    except ValueError:
+        return default  # an error where the default itself is read
+
+
+def expand_replicas(element: Element, settings: CompilerSettings) -> None:
+    """Replace every <replicate> below an element by a <frame> for each copy."""
+    made = 0
+
+    def count(e: Element) -> None:
+        nonlocal made
+        made += 1
+        if made > MOST_COPIES:
+            raise e.error(f"the copies have more than {MOST_COPIES} elements in total.")
+
+    def expand(element: Element) -> None:
+        children: list[Element] = []
+        for child in element.children:
+            expand(child)
+            children += copies(child) if child.tag == "replicate" else [child]
+        element.children = children
+
+    def copies(e: Element) -> list[Element]:
+        number = e.number("count")
+        if not 1 <= number <= MOST_LINKS or number != int(number):
+            raise e.error(f"count must be a whole number from 1 to {MOST_LINKS}, got {number:g}.")
+        offset, angles = e.numbers("offset", 3, (0.0, 0.0, 0.0)), e.numbers("euler", 3, (0.0, 0.0, 0.0))
+        place, width, separator = np.zeros(3), len(str(int(number))), e.get("sep", "") or ""
+        frames = []
+        for k in range(int(number)):
+            count(e)
+            # R_k = euler(k angles), p_k+1 = p_k + R_k offset
+            R = settings.euler_rotation(k * angles)
+            frame = {"pos": spaced(place), "quat": spaced(quaternion.quaternion_from_rotation(R))}
+            if e.get("childclass"):
+                frame["childclass"] = e.get("childclass") or ""
+            inner = [copy(child, f"{separator}{k:0{width}d}", e) for child in e.children]
+            frames.append(Element("frame", frame, e.file, e.line, inner))
+            place = place + R @ offset
+        return frames
+
+    def copy(element: Element, suffix: str, e: Element) -> Element:
+        count(e)
+        attributes = dict(element.attributes)
+        if attributes.get("name"):
+            attributes["name"] += suffix
+        return replace(element, attributes=attributes, children=[copy(x, suffix, e) for x in element.children])
+
+    expand(element)

@@ -13,9 +13,8 @@ from heavytop.geometry import quaternion, se3, so3
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mjcf.actuators import read_actuators
 from heavytop.io.mjcf.bodies import BodyReader, scale_to_total_mass
-from heavytop.io.mjcf.document import CompilerSettings, Defaults, expand_includes, name_of
+from heavytop.io.mjcf.document import CompilerSettings, Defaults, expand_includes, expand_replicas, name_of
 from heavytop.io.mjcf.geoms import Assets
-from heavytop.io.mjcf.replicate import expand_replicas
 from heavytop.io.robot import Closure, JointKind, JointRelation, Robot, Tendon
 from heavytop.io.xml_elements import Element
 from heavytop.system import WORLD
