@@ -20,6 +20,8 @@ BLOWN_UP = 1e15
 """Coordinates and velocities beyond which it is no wonder that forces are not finite."""
 UNSOLVED = 1e-6
 """Relative change in the last iteration of an implicit step above which its equations count as unsolved."""
+RESOLVED_WELL = 0.01
+"""|lambda| h of the fastest mode below which an implicit step that is not solved is not too large."""
 UNSOLVED_STEP = "unsolved"
 """Channel of methods that report the first step they could not solve; 0: none."""
 
@@ -238,6 +240,12 @@ def likely_cause(
         return (
             f"the step {h:g} s is too large. The fastest mode at the start has |lambda| = {fastest:.4g} 1/s and "
             f"{problem.integrator.name} needs |lambda| h < {limit:g}: take a step below {limit / fastest:.2g} s."
+        )
+    if limit is None and residual is not None and fastest * h < RESOLVED_WELL:
+        return (
+            f"the iteration of {problem.integrator.name} stalls, with a last relative change of {residual:.2g}, though the step {h:g} s resolves the "
+            f"fastest mode at the start (|lambda| = {fastest:.4g} 1/s): rounding of the energies is as large as what moves, or forces jump. Take a "
+            "larger step, a start that is not at rest, or integrator='rkmk4'."
         )
     if limit is None and (residual is not None or fastest * h > 1.0):
         changed = "" if residual is None else f", whose last relative change was {residual:.2g}"

@@ -35,7 +35,6 @@ from heavytop._arrays import (
     as_array,
     concatenate,
     depends_on,
-    directional,
     from_columns,
     is_symbolic,
     jacobian,
@@ -63,6 +62,8 @@ REST = 1e-14
 """Fraction of the energy below which the kinetic energy of the mean velocity counts as none: nothing to correct along."""
 ROUNDING = 1e-15
 """Relative rounding of an energy, which the correction s cannot resolve."""
+CANCELLED = 1e-14
+"""The same of one whose terms cancel, relative to these."""
 STALLED = 1e-9
 """Corrections below this that no longer shrink are rounding: the equations are solved as well as they can be."""
 
@@ -141,12 +142,14 @@ class EnergyMomentum(Integrator):
         # rounds of other trajectories change neither a solved step nor its results
         done, x, size, *z = plant.repeat(self.iterations, iterate, as_array(0.0), guess, as_array(1.0), *z0, ends=True)
         u, z_half = middle(x, z)
-        q, v, energy, change, powers = plant.call(f.finish, *begin, x, u, state.own["energy"])
+        q, v, energy, change, powers, rounding = plant.call(f.finish, *begin, x, u, state.own["energy"])
         end = state.replaced(q=q, v=v)
         if plant.work is not None:
             end = end.replaced(work=state.of(plant.work) + h * powers)
         if memory is not None:
             end = end.replaced(memory=2 * z_half[0] - state.of(memory))
+        if not follows:
+            done = np.where(size <= rounding, 1.0, done)
         steps = state.own["steps"] + 1
         before = state.own["unsolved"]
         return end.keeping(
@@ -269,25 +272,33 @@ class _Equations:
         q_m, v_m, *_ = self._way
         p = self._p_at(0.5)
         given, lost, *driven = (0.0, 0.0) if self.power is None else self.power.expressions(q_m, v_m, self.u, p)
-        if (
-            driven and self.is_quadratic
-        ):  # constraints and potentials that move: with the multipliers of the step itself
-            driven = [self._potential_rate(q_m, p)]
+        if driven and self.is_quadratic:
+            # the rest of what the discrete forces do along v_m: drivers also move the points at which inputs and dampers act
+            force = self.dynamics.force()
+            along = 0.0 if force is None else np.vecdot(v_m, force.expressions(q_m, v_m, self.u, p)[0])
+            driven = [along - given + lost + self._explicit_work / self.s["h"]]
             if self.rows is not None:
-                drift = self.rows.expressions(q_m, p)[1]
-                driven = [driven[0] - np.vecdot(drift, self._unknown("lam")) / self.s["h"]]
+                # -b . lam, with the b that the step itself has: it vanishes with v_m as the work of all other forces does
+                Phi, drift, _ = self.rows.expressions(q_m, p)
+                lam = self._unknown("lam")
+                moved = [
+                    lam[i] * np.vecdot(Phi[i, :], v_m) for i in range(self.rows_count) if not to_sx(drift[i]).is_zero()
+                ]
+                driven = [driven[0] + sum(moved) / self.s["h"]]
         return vector(given, lost, *driven) if is_symbolic(given, lost, *driven) else np.zeros(2 + len(driven))
 
-    def _potential_rate(self, q: Array, p: Array) -> Array:
-        """dV/dt at a fixed configuration."""
+    @cached_property
+    def _explicit_work(self) -> Array:
+        """What the energy changes by in a step because time passes, at a fixed state: mean of both ends.
+
+        The rest, ``mean over t of E(q1, v1, t) - E(q0, v0, t)``, vanishes with the displacement, as a discrete gradient must: its quotient by
+        the speed is bounded where the motion comes to rest.
+        """
         if not self.dynamics.has_time:
             return as_array(0.0)
-        time = symbol("t")
-        others = part(p, 0, shape(p)[0] - 1)
-        V = self._energy_at(q, np.zeros(self.nv), concatenate(others, np.reshape(time, (1,))))[1]
-        if not is_symbolic(V):
-            return as_array(0.0)
-        return substitute(directional(V, time, np.ones(())), time, p[shape(p)[0] - 1])
+        ends = (self.s["q"], self.s["v"]), (self._way[2], self._unknown("v"))
+        late, early = ([sum(self._energy_at(q, v, self._p_at(c))) for q, v in ends] for c in (1.0, 0.0))
+        return 0.5 * (late[0] - early[0] + late[1] - early[1])
 
     @property
     def _work_rate(self) -> Array:
@@ -339,12 +350,29 @@ class _Equations:
         return trace_of("improve", inputs, {"x": self.x + step, "size": np.maximum(change - noise, 0.0)})
 
     @cached_property
+    def _rounding(self) -> Array:
+        """Relative correction of the velocities that rounding of the energies explains.
+
+        Energies whose terms cancel, as that of a spring near its rest length, round as lengths do: times the forces f, which are M (v1 - v0) / h.
+        """
+        s, v_1, (q_m, v_m, q_1, _) = self.s, self._unknown("v"), self._way
+        sizes = self.dynamics.sizes()
+        lengths = np.ones(self.nv) if sizes is None else sizes.expressions(q_m, self._p_at(0.5))[0]
+        forces = np.abs(self._slope(q_m, v_1 - s["v"])) / s["h"]
+        kinetic, potential = self._energy_at(q_1, v_1, self._p_at(1.0))
+        size = np.abs(kinetic) + np.abs(potential) + np.vecdot(forces, lengths)
+        twice = np.vecdot(v_m, self._slope(q_m, v_m))
+        moving = twice > REST * size
+        return np.where(moving, CANCELLED * size / np.where(moving, twice, 1.0), 1.0) * relative_size(v_m, v_1, SLOW)
+
+    @cached_property
     def finish(self) -> Traced:
-        """(q, v, h, p, x, u, energy) -> (q1, v1, the energy to hold, which moves on by the work done, v1 - v0, powers)."""
+        """(q, v, h, p, x, u, energy) -> (q1, v1, the energy to hold, which moves on by the work done, v1 - v0, powers, rounding)."""
         *_, q_1, _ = self._way
         v_1 = self._unknown("v")
         energy = self.energy + self.s["h"] * self._work_rate
         outputs = {"q": q_1, "v": v_1, "energy": energy, "change": v_1 - self.s["v"], "powers": self._powers}
+        outputs["rounding"] = self._rounding
         return trace_of("finish", {**self.s, "x": self.x, "u": self.u, "energy_0": self.energy}, outputs)
 
 
