@@ -25,7 +25,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "heavytop"
-BENCHMARKS = ROOT / "benchmarks"
+COMPANIONS = {"benchmarks": "heavytop_bench", "theory": "heavytop_mechanics"}
+"""Folders of the other packages in the wheel."""
 ROOMS = {"functions", "ocp"}
 """Packages below ``heavytop`` that only other packages import from; like the packages inside packages they have no section."""
 PAGE = ROOT / "docs" / "api.md"
@@ -116,7 +117,7 @@ def exports_of(module: ModuleType) -> list[Export]:
 def public_modules() -> list[ModuleType]:
     """Return heavytop, the packages users import from, and the modules that these export."""
     layers = sorted({path.parent.name for path in PACKAGE.glob("*/__init__.py")} - ROOMS)
-    names = ("heavytop", *(f"heavytop.{layer}" for layer in layers), "heavytop_bench")
+    names = ("heavytop", *(f"heavytop.{layer}" for layer in layers), *COMPANIONS.values())
     modules = [importlib.import_module(name) for name in names]
     for module in list(modules):
         values = [getattr(module, name) for name in offered(module)]
@@ -178,7 +179,7 @@ def faults(modules: list[ModuleType], text: str) -> list[str]:
 
 def main() -> int:
     """Write or check the page."""
-    sys.path[:0] = [str(PACKAGE.parent), str(BENCHMARKS)]
+    sys.path[:0] = [str(PACKAGE.parent), *(str(ROOT / folder) for folder in COMPANIONS)]
     text = page(public_modules())
     if "--check" in sys.argv[1:]:
         return int(PAGE.read_text(encoding="utf-8") != text)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-sys.path[:0] = [str(HERE), str(ROOT / "scripts"), str(ROOT / "src")]
+sys.path[:0] = [str(HERE), *(str(ROOT / folder) for folder in ("scripts", "src", "benchmarks", "theory"))]
 
 import gallery  # noqa: E402
 import links  # noqa: E402

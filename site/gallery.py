@@ -61,7 +61,12 @@ def _page(script: Path, media: Path) -> str:
 
 def _results(script: Path, folder: Path) -> Path:
     """The folder of the example's files and output."""
-    sources = [script, EXAMPLES / "_example.py", *sorted((ROOT / "src").rglob("*.py"))]
+    sources = [
+        script,
+        EXAMPLES / "_example.py",
+        *sorted((ROOT / "src").rglob("*.py")),
+        *sorted((ROOT / "theory").rglob("*.py")),
+    ]
     mark = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     seal = folder.with_suffix(".mark")
     if seal.exists() and seal.read_text(encoding="utf-8") == mark:
@@ -70,7 +75,9 @@ def _results(script: Path, folder: Path) -> Path:
     began, used = time.monotonic(), _processor_time()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(EXAMPLES)])}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(str(path) for path in (ROOT / "src", ROOT / "theory", EXAMPLES))
+    }
     done = subprocess.run(
         [sys.executable, str(script), "--out", "."], cwd=folder, env=environment, capture_output=True, text=True
     )

@@ -92,7 +92,9 @@ def run(name: str) -> dict[str, Any]:
     import nbformat
     from nbclient import NotebookClient
 
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT / "src"), str(ROOT / "theory"), os.environ.get("PYTHONPATH", "")]
+    )
     with tempfile.TemporaryDirectory() as folder:
         shim = Path(folder) / "bin"
         shim.mkdir()

@@ -8,12 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-
-from heavytop import vector
-from heavytop._arrays import directional
-from heavytop.coordinates import Quaternion, Rotation, UnifiedPose, Vector
-from heavytop.geometry import se3, so3, spatial
-from heavytop.mechanics import (
+from heavytop_mechanics import (
     Drag,
     ParticleSystem,
     euler_lagrange,
@@ -29,7 +24,12 @@ from heavytop.mechanics import (
     spatial_newton_euler as sne,
     unified,
 )
-from heavytop.mechanics.functions import Evaluator
+from heavytop_mechanics.functions import Evaluator
+
+from heavytop import vector
+from heavytop._arrays import directional
+from heavytop.coordinates import Quaternion, Rotation, UnifiedPose, Vector
+from heavytop.geometry import se3, so3, spatial
 
 PAGE = Path(__file__).parent / "agreement.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"

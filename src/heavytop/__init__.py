@@ -59,7 +59,6 @@ if TYPE_CHECKING:
         equations as equations,
         io as io,
         library as library,
-        mechanics as mechanics,
         plan as plan,
         show as show,
     )
@@ -96,7 +95,6 @@ _LAYERS = (
     "equations",
     "io",
     "library",
-    "mechanics",
     "plan",
     "show",
     "simulate",

@@ -2,7 +2,7 @@
 
 Numbers are NumPy arrays with any leading batch axes. Symbols are ``casadi.ArrayInterface`` values over ``SX``: they follow
 NumPy for zero to two axes (ufuncs, ``@``, ``np.matvec``, ``np.vecdot``, ``np.cross``, ``np.stack``, ...) but support neither
-``...`` in an index nor broadcasting of batch axes. Everything in ``geometry``, ``coordinates``, ``mechanics`` and ``system``
+``...`` in an index nor broadcasting of batch axes. Everything in ``geometry``, ``coordinates`` and ``system``
 is written with NumPy and these helpers, so the same line computes a number, traces a program and yields a derivative.
 """
 

@@ -6,13 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
+from heavytop_mechanics import QuasiCoordinates, euler_lagrange, lagrangian
 from systems import all_joints, random_inertia, random_pose, state_of
 
 import heavytop as ht
 from heavytop._arrays import as_array
 from heavytop.compile import Kernel, numpy_function, trace
 from heavytop.coordinates import Coordinates
-from heavytop.mechanics import QuasiCoordinates, euler_lagrange, lagrangian
 
 UNARY = [
     np.sin,

@@ -27,7 +27,8 @@ def test_there_are_enough_and_each_says_what_it_is() -> None:
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in EXAMPLES]
 )
 def test_example(name: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT / "src"), "CI": "1"}
+    paths = os.pathsep.join(str(ROOT / folder) for folder in ("src", "theory"))
+    environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": paths, "CI": "1"}
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / f"{name}.py"), "--out", str(tmp_path)],
         env=environment,

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from heavytop_mechanics import ScalablePose
 
 from heavytop._arrays import symbol
 from heavytop.compile import trace
@@ -14,7 +15,6 @@ from heavytop.coordinates import (
     Product,
     Quaternion,
     Rotation,
-    ScalablePose,
     UnifiedPose,
     Vector,
 )

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from heavytop_mechanics.functions import Evaluator
 from scipy.integrate import solve_ivp
-
-from heavytop.mechanics.functions import Evaluator
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

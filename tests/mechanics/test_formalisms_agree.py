@@ -7,13 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-import heavytop as ht
-from heavytop import vector
-from heavytop._arrays import transpose
-from heavytop.coordinates import Angle, Circle, EulerAngles, Pose, Product, Quaternion, Rotation, UnifiedPose, Vector
-from heavytop.geometry import se3, so3, spatial
-from heavytop.mechanics import (
+from heavytop_mechanics import (
     Drag,
     ParticleSpring,
     ParticleSystem,
@@ -33,9 +27,15 @@ from heavytop.mechanics import (
     spatial_newton_euler,
     unified,
 )
-from heavytop.mechanics.functions import Evaluator
-from heavytop.mechanics.moving_frame import MovingFrame, block_gyroscopic, block_mass, from_frames
-from heavytop.mechanics.moving_frame_examples import ChaplyginSleigh, RotaryPendulum
+from heavytop_mechanics.functions import Evaluator
+from heavytop_mechanics.moving_frame import MovingFrame, block_gyroscopic, block_mass, from_frames
+from heavytop_mechanics.moving_frame_examples import ChaplyginSleigh, RotaryPendulum
+
+import heavytop as ht
+from heavytop import vector
+from heavytop._arrays import transpose
+from heavytop.coordinates import Angle, Circle, EulerAngles, Pose, Product, Quaternion, Rotation, UnifiedPose, Vector
+from heavytop.geometry import se3, so3, spatial
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 GRAVITY = (0.3, -0.2, -9.81)

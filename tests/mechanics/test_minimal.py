@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heavytop_mechanics import euler_lagrange, minimal
+from heavytop_mechanics.minimal import MinimalModel
 
 from heavytop import vector
 from heavytop.coordinates import EulerAngles, Rotation
 from heavytop.errors import ConfigurationError, ModelError
 from heavytop.geometry import so3
-from heavytop.mechanics import euler_lagrange, minimal
-from heavytop.mechanics.minimal import MinimalModel
 
 M, L, G = 1.3, 0.8, 9.81
 THETA = np.array([1.0, 2.0, 2.5])

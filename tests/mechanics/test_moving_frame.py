@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heavytop_mechanics import euler_lagrange, lagrangian, moving_frame, multipliers, rigid_body
+from heavytop_mechanics.moving_frame_examples import ChaplyginSleigh, Pendulum, RotaryPendulum
 
 import heavytop as ht
 from heavytop import vector
 from heavytop.coordinates import Vector
 from heavytop.errors import ConfigurationError, ModelError, ShapeError
 from heavytop.geometry import se3, so3
-from heavytop.mechanics import euler_lagrange, lagrangian, moving_frame, multipliers, rigid_body
-from heavytop.mechanics.moving_frame_examples import ChaplyginSleigh, Pendulum, RotaryPendulum
 
 
 def without_tau_and_friction():

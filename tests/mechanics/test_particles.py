@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from heavytop import vector
-from heavytop.coordinates import Angle, Circle, Pose, Vector
-from heavytop.coordinates.calculus import dimension
-from heavytop.errors import ConfigurationError, ModelError, ShapeError
-from heavytop.geometry import se3
-from heavytop.mechanics import (
+from heavytop_mechanics import (
     Drag,
     ParticleSpring,
     ParticleSystem,
@@ -24,6 +18,12 @@ from heavytop.mechanics import (
     particles,
     rayleigh,
 )
+
+from heavytop import vector
+from heavytop.coordinates import Angle, Circle, Pose, Vector
+from heavytop.coordinates.calculus import dimension
+from heavytop.errors import ConfigurationError, ModelError, ShapeError
+from heavytop.geometry import se3
 
 GRAVITY = np.array([0.2, -0.1, -9.81])
 

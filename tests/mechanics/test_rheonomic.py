@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import heavytop as ht
-from heavytop import vector
-from heavytop._arrays import transpose
-from heavytop.coordinates import Angle, Vector
-from heavytop.geometry import se3, so3
-from heavytop.mechanics import (
+from heavytop_mechanics import (
     ParticleSystem,
     balance,
     euler_lagrange,
@@ -26,7 +20,13 @@ from heavytop.mechanics import (
     multipliers,
     spatial_newton_euler,
 )
-from heavytop.mechanics.moving_frame import block_mass, from_frames
+from heavytop_mechanics.moving_frame import block_mass, from_frames
+
+import heavytop as ht
+from heavytop import vector
+from heavytop._arrays import transpose
+from heavytop.coordinates import Angle, Vector
+from heavytop.geometry import se3, so3
 
 G, MASS, LENGTH, T = 9.81, 1.3, 0.6, 0.7
 Q, V = np.array([0.4]), np.array([0.9])

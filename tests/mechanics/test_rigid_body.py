@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heavytop_mechanics import multipliers, rayleigh, rigid_body
 
 from heavytop._arrays import symbol
 from heavytop.coordinates import Pose, Rotation, calculus
 from heavytop.errors import ModelError, ShapeError
 from heavytop.geometry import critical_points, se3, so3
-from heavytop.mechanics import multipliers, rayleigh, rigid_body
 
 RNG = np.random.default_rng(17)
 WEIGHTS = RNG.uniform(0.2, 1.5, 6)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heavytop_mechanics import ScalablePose, euler_lagrange, minimal, scalable_body as sb
 
 from heavytop._arrays import symbol
-from heavytop.coordinates import Rotation, ScalablePose, UnifiedPose
+from heavytop.coordinates import Rotation, UnifiedPose
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion
-from heavytop.mechanics import euler_lagrange, minimal, scalable_body as sb
 from heavytop.simulate import unified_body
 
 RNG = np.random.default_rng(41)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heavytop_mechanics import rigid_body, spatial_newton_euler as sne
 
 import heavytop as ht
 from heavytop._arrays import symbol
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3, spatial
-from heavytop.mechanics import rigid_body, spatial_newton_euler as sne
 
 RNG = np.random.default_rng(23)
 MASSES, POINTS = RNG.uniform(0.3, 1.2, 5), RNG.standard_normal((5, 3))

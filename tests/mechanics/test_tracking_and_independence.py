@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heavytop_mechanics import QuasiCoordinates, euler_lagrange, gauss, hamilton, levi_civita
 
 import heavytop as ht
 from heavytop import matrix
 from heavytop.coordinates import Circle, LinearVelocities, Product, Quaternion, Rotation
 from heavytop.errors import ModelError
 from heavytop.geometry import so3
-from heavytop.mechanics import QuasiCoordinates, euler_lagrange, gauss, hamilton, levi_civita
 
 RNG = np.random.default_rng(61)
 

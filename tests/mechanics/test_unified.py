@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heavytop_mechanics import gibbs_appell, rigid_body, spatial_newton_euler as sne, unified
 
 from heavytop._arrays import symbol
 from heavytop.coordinates import UnifiedPose
 from heavytop.errors import ModelError, ShapeError
 from heavytop.geometry import se3, so3
-from heavytop.mechanics import gibbs_appell, rigid_body, spatial_newton_euler as sne, unified
 
 RNG = np.random.default_rng(51)
 MASSES = RNG.uniform(0.3, 1.5, 7)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heavytop_mechanics import QuasiCoordinates, action, balance, euler_lagrange, hamilton, lagrangian
 
 from heavytop import matrix, vector
 from heavytop._arrays import symbol
 from heavytop.coordinates import Angle, Circle, Pose, Rotation, Vector
 from heavytop.errors import ConfigurationError, ModelError
-from heavytop.mechanics import QuasiCoordinates, action, balance, euler_lagrange, hamilton, lagrangian
 
 THETA = np.array([[1.0, 0.1, 0.0], [0.1, 2.0, 0.2], [0.0, 0.2, 2.6]])
 ARM = np.array([0.1, -0.3, 0.5])

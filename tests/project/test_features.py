@@ -30,8 +30,9 @@ def definitions(folder: Path) -> set[str]:
     return names
 
 
-DEFINED = definitions(ROOT / "src") | {
-    part for path in (ROOT / "src").rglob("*.py") for part in path.with_suffix("").parts
+SOURCES = (ROOT / "src", ROOT / "theory")
+DEFINED = {name for folder in SOURCES for name in definitions(folder)} | {
+    part for folder in SOURCES for path in folder.rglob("*.py") for part in path.with_suffix("").parts
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CODE = sorted(path for folder in ("src", "benchmarks", "tests") for path in (ROOT / folder).rglob("*.py"))
+CODE = sorted(path for folder in ("src", "benchmarks", "theory", "tests") for path in (ROOT / folder).rglob("*.py"))
 
 
 def test_hooks_use_installed_tools_on_existing_files() -> None:

@@ -28,7 +28,6 @@ ORDER = (
     {"library"},
     {"equations"},
     {"system"},
-    {"mechanics"},
     {"coordinates"},
     {"compile"},
     {"geometry"},
@@ -116,6 +115,8 @@ def violations(found: Import) -> Iterator[str]:
         yield f"{where}: the library must not import its tests"
     if found.target.split(".")[0] == "heavytop_bench" and not (layer(found.module) == "cli" and found.deferred):
         yield f"{where}: only functions of the command line may import the benchmarks"
+    if found.target.split(".")[0] == "heavytop_mechanics":
+        yield f"{where}: the formalisms are built on the library, not below it"
     if found.target.split(".")[0] != "heavytop" or found.target.endswith("*"):
         return
     here, there = layer(found.module), layer(found.target)
@@ -179,6 +180,7 @@ def test_contributors_read_the_same_order() -> None:
         ("from math import *", "heavytop.system.model", "star import"),
         ("from project import test_layers", "heavytop.system.model", "must not import its tests"),
         ("import heavytop_bench", "heavytop.plan.plan", "may import the benchmarks"),
+        ("def f(): import heavytop_mechanics", "heavytop.simulate.run", "the formalisms are built on the library"),
         ("from heavytop_bench import run", "heavytop.cli.bench", "may import the benchmarks"),
         ("from heavytop.magic import x", "heavytop.system.model", "is in no layer"),
         ("from heavytop.show import page", "heavytop.simulate.run", "simulate lies below show"),

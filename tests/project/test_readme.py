@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-FOLDERS = ("src", "benchmarks", "examples", "scripts", "site", "tests", "docs")
+FOLDERS = ("src", "benchmarks", "theory", "examples", "scripts", "site", "tests", "docs")
 MODULES = [path.relative_to(ROOT).as_posix() for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)

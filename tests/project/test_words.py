@@ -32,6 +32,7 @@ ENDINGS = {".py", ".md", ".toml", ".cff", ".js", ".css", ".html", ".yml"}
 PLACES = (
     "src",
     "benchmarks",
+    "theory",
     "docs",
     "examples",
     "scripts",

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from heavytop_mechanics import ScalablePose
+from heavytop_mechanics.bodies import PointForce, PointSpring, scalable_body, unified_body
+from heavytop_mechanics.scalable_body import Loads
 
 import heavytop as ht
-from heavytop.coordinates import ScalablePose, UnifiedPose
+from heavytop.coordinates import UnifiedPose
 from heavytop.errors import ConfigurationError, HeavytopError, ModelError, ShapeError, SimulationError
-from heavytop.mechanics.scalable_body import Loads
-from heavytop.simulate import Ending, PointForce, PointSpring, UserDynamics, scalable_body, unified_body
+from heavytop.simulate import Ending, UserDynamics
 
 MASS, THETA = 1.5, np.diag([0.3, 0.4, 0.5])
 GRAVITY = (0.0, 0.0, -9.81)

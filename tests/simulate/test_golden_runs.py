@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from heavytop_mechanics.bodies import scalable_body, unified_body
+from heavytop_mechanics.scalable_body import Loads
 from tricopter_load import relative_transform, tricopter
 
 import heavytop as ht
 from heavytop import library
 from heavytop.coordinates import UnifiedPose
-from heavytop.mechanics.scalable_body import Loads
-from heavytop.simulate import scalable_body, unified_body
 from heavytop.system.forces.spring import Spring
 
 GOLDEN = Path(__file__).parents[1] / "golden"

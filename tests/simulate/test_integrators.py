@@ -8,9 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from heavytop_mechanics import ScalablePose
 
 import heavytop as ht
-from heavytop.coordinates import GeneralCoordinates, ScalablePose
+from heavytop.coordinates import GeneralCoordinates
 from heavytop.errors import SimulationError, UnknownNameError
 from heavytop.simulate import EnergyMomentum, UserDynamics, integrators
 from heavytop.simulate.integrators import INTEGRATORS

@@ -12,10 +12,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
-
-from heavytop import control, library, plan
-from heavytop.functions import stable_key
-from heavytop.mechanics import (
+from heavytop_mechanics import (
     action,
     gauss,
     moving_frame,
@@ -24,6 +21,9 @@ from heavytop.mechanics import (
     scalable_body,
     spatial_newton_euler,
 )
+
+from heavytop import control, library, plan
+from heavytop.functions import stable_key
 from heavytop.simulate import integrators
 
 ROOT = Path(__file__).parents[2]

@@ -53,7 +53,9 @@ def _is_base(cls: type, others: object) -> bool:
 
 def elsewhere(sent: dict[str, bytes]) -> dict[str, str]:
     """Digests of pickled objects, made in another process."""
-    paths = os.pathsep.join(str(p) for p in (HERE.parents[1] / "src", HERE.parents[1] / "benchmarks", HERE.parent))
+    paths = os.pathsep.join(
+        str(p) for p in (*(HERE.parents[1] / folder for folder in ("src", "benchmarks", "theory")), HERE.parent)
+    )
     done = subprocess.run(
         [sys.executable, "-c", "from sweep import public; public.answer()"],
         input=pickle.dumps(sent),

@@ -73,7 +73,7 @@ def test_tutorial_runs(tutorials: ModuleType, name: str, tmp_path: Path) -> None
         (programs / command).chmod(0o755)
     environment = os.environ | {
         "PATH": os.pathsep.join([str(programs), os.environ["PATH"]]),
-        "PYTHONPATH": str(ROOT / "src"),
+        "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("src", "theory")),
         "CI": "1",
     }
     done = subprocess.run(

@@ -2,9 +2,9 @@
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save, trajectory
+from heavytop_mechanics import action, euler_lagrange
 
 from heavytop.coordinates import Circle
-from heavytop.mechanics import action, euler_lagrange
 
 c = Circle()
 L = lambda q, v: 0.5 * v[0] ** 2 + 9.81 * q[0]  # noqa: E731

@@ -2,10 +2,10 @@
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save, trajectory
+from heavytop_mechanics import Drag, ParticleSystem, balance
 
 from heavytop import vector
 from heavytop.coordinates import Circle
-from heavytop.mechanics import Drag, ParticleSystem, balance
 
 s = ParticleSystem(
     Circle(),

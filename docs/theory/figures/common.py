@@ -12,10 +12,9 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from heavytop_mechanics.functions import Evaluator
 from PIL import Image
 from scipy.integrate import solve_ivp
-
-from heavytop.mechanics.functions import Evaluator
 
 IMAGES = Path(__file__).parents[2] / "images" / "theory"
 BLUE, RED, GREEN, GREY, GOLD = "#1f5fa8", "#c0392b", "#2e8b57", "#8a8f98", "#d9a400"

@@ -2,11 +2,11 @@
 
 import numpy as np
 from common import BLUE, RED, plt, save
+from heavytop_mechanics import ScalablePose, bodies
 
 import heavytop as ht
-from heavytop.coordinates import ScalablePose
 
-body = ht.simulate.scalable_body(1.5, np.diag([2.0, 1.4, 0.9]), rigid=True)
+body = bodies.scalable_body(1.5, np.diag([2.0, 1.4, 0.9]), rigid=True)
 start = ScalablePose().neutral(), np.array([0.1, 0.2, 0.3, 0.0, 0.6, -1.1, 2.0])
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3))
 for method, color, label in (

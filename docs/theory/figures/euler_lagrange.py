@@ -2,9 +2,9 @@
 
 import numpy as np
 from common import BLUE, GREEN, RED, plt, save, trajectory
+from heavytop_mechanics import euler_lagrange
 
 from heavytop.coordinates import Rotation
-from heavytop.mechanics import euler_lagrange
 
 THETA = np.array([1.0, 2.0, 3.0])
 c = Rotation()

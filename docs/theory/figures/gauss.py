@@ -2,8 +2,7 @@
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save
-
-from heavytop.mechanics import gauss
+from heavytop_mechanics import gauss
 
 mass = np.array([[1.0, 0.5], [0.5, 2.0]])
 free, line, right_side = np.array([3.0, 2.5]), np.array([[1.0, 0.6]]), np.array([1.0])

@@ -2,10 +2,10 @@
 
 import numpy as np
 from common import RED, plt, save
+from heavytop_mechanics import ParticleSystem, gibbs_appell
 
 from heavytop import vector
 from heavytop.coordinates import Circle, Product
-from heavytop.mechanics import ParticleSystem, gibbs_appell
 
 c = Product((Circle(), Circle()), names=("upper", "lower"))
 

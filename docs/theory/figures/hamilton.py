@@ -2,9 +2,9 @@
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save, trajectory
+from heavytop_mechanics import hamilton
 
 from heavytop.coordinates import Circle
-from heavytop.mechanics import hamilton
 
 L = lambda q, v: 0.5 * v[0] ** 2 + q[0]  # noqa: E731
 H = hamilton.Legendre(Circle(), L)

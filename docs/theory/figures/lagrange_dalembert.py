@@ -2,10 +2,10 @@
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save, trajectory
+from heavytop_mechanics import ParticleSystem
 
 from heavytop import vector
 from heavytop.coordinates import Vector
-from heavytop.mechanics import ParticleSystem
 
 s = ParticleSystem(
     Vector(1), [1.0], lambda q: [vector(q[0], 0.4 * q[0] ** 2 + 0.2 * np.sin(3 * q[0]), 0.0)], gravity=(0, -9.81, 0)

@@ -2,10 +2,10 @@
 
 import numpy as np
 from common import BLUE, GREEN, GREY, RED, plt, save, trajectory
+from heavytop_mechanics import levi_civita
 
 from heavytop import matrix
 from heavytop.coordinates import Vector
-from heavytop.mechanics import levi_civita
 
 BIG, SMALL = 2.0, 0.8
 c = Vector(2, ("around", "across"))

@@ -2,6 +2,7 @@
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save
+from heavytop_mechanics import bodies
 
 import heavytop as ht
 from heavytop.coordinates import UnifiedPose
@@ -9,7 +10,7 @@ from heavytop.geometry import quaternion
 
 moments, omega = (5.2988, 1.1775, 4.3568), np.array([0.01, 0.0, 100.0])
 pose = UnifiedPose("hexahedral")
-unified = ht.simulate.unified_body(pose, 1.0, moments)
+unified = bodies.unified_body(pose, 1.0, moments)
 system = ht.System(gravity=(0, 0, 0))
 system.body("box", joint=ht.Spherical("quaternion"), inertia=ht.Inertia(1.0, moment_at_com=moments))
 box = system.derive()

@@ -2,10 +2,10 @@
 
 import numpy as np
 from common import BLUE, GREEN, RED, plt, save, trajectory
+from heavytop_mechanics import minimal
 
 from heavytop.coordinates import Rotation
 from heavytop.geometry import so3
-from heavytop.mechanics import minimal
 
 THETA = np.array([1.0, 1.6, 2.2])
 body = minimal.euler_angle_body(THETA)

@@ -2,8 +2,7 @@
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save, trajectory
-
-from heavytop.mechanics.moving_frame_examples import ChaplyginSleigh, RotaryPendulum
+from heavytop_mechanics.moving_frame_examples import ChaplyginSleigh, RotaryPendulum
 
 sleigh = ChaplyginSleigh()
 motion = sleigh.derive()

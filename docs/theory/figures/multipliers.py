@@ -2,9 +2,9 @@
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save, trajectory
+from heavytop_mechanics import euler_lagrange, multipliers
 
 from heavytop.coordinates import Circle, Vector
-from heavytop.mechanics import euler_lagrange, multipliers
 
 m, g = 1.0, 9.81
 pendulum = multipliers.release(

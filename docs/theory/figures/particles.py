@@ -2,9 +2,9 @@
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save, trajectory
+from heavytop_mechanics import Drag, ParticleSpring, ParticleSystem
 
 from heavytop.coordinates import Vector
-from heavytop.mechanics import Drag, ParticleSpring, ParticleSystem
 
 n = 9
 springs = [ParticleSpring(60.0, i, i + 1) for i in range(n - 1)]

@@ -2,10 +2,10 @@
 
 import numpy as np
 from common import BLUE, GREEN, RED, plt, save, trajectory
+from heavytop_mechanics import rayleigh, rigid_body
 
 from heavytop.coordinates import Pose
 from heavytop.geometry import se3
-from heavytop.mechanics import rayleigh, rigid_body
 
 pose = Pose()
 points = np.array([[x, y, 0.0] for x in (-0.5, 0.5) for y in (-0.2, 0.2)])

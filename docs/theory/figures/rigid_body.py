@@ -2,10 +2,10 @@
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save, trajectory
+from heavytop_mechanics import rigid_body
 
 from heavytop.coordinates import Rotation
 from heavytop.geometry import se3, so3
-from heavytop.mechanics import rigid_body
 
 c = Rotation()
 ring = np.array([[0.5 * np.cos(a), 0.5 * np.sin(a), 1.0] for a in np.linspace(0, 2 * np.pi, 6, endpoint=False)])

@@ -2,9 +2,7 @@
 
 import numpy as np
 from common import BLUE, GREEN, GREY, RED, plt, save, trajectory
-
-from heavytop.coordinates import ScalablePose
-from heavytop.mechanics import scalable_body as sb
+from heavytop_mechanics import ScalablePose, scalable_body as sb
 
 theta = np.diag([2.0, 1.4, 0.9])
 mass = sb.mass_matrix(1.5, theta)

@@ -2,9 +2,9 @@
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save
+from heavytop_mechanics import spatial_newton_euler as sne
 
 from heavytop.geometry import spatial
-from heavytop.mechanics import spatial_newton_euler as sne
 
 speed, radius = 1.0, 0.5
 figure, axis = plt.subplots(figsize=(8, 3.2))

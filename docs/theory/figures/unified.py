@@ -2,9 +2,9 @@
 
 import numpy as np
 from common import BLUE, GREY, RED, plt, save, trajectory
+from heavytop_mechanics import unified
 
 from heavytop.coordinates import UnifiedPose
-from heavytop.mechanics import unified
 
 pose = UnifiedPose("hexahedral")
 figure = plt.figure(figsize=(10, 3.6))

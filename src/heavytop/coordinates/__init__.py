@@ -13,6 +13,5 @@ from heavytop.coordinates.derivatives import connection_matrices
 from heavytop.coordinates.general import GeneralCoordinates as GeneralCoordinates
 from heavytop.coordinates.pose import Pose as Pose
 from heavytop.coordinates.product import Product as Product
-from heavytop.coordinates.scalable import ScalablePose as ScalablePose
 from heavytop.coordinates.unified import LinearVelocities as LinearVelocities, UnifiedPose as UnifiedPose
 from heavytop.coordinates.vector import Angle as Angle, Circle as Circle, Vector as Vector

@@ -250,7 +250,9 @@ def _is_installed(value: Any) -> bool:
 @lru_cache(4096)
 def _is_installed_module(name: str, file: str | None) -> bool:
     top = name.partition(".")[0]
-    if top in ("heavytop", "heavytop_bench") or (file is None and top in sys.stdlib_module_names and top != "__main__"):
+    if top in ("heavytop", "heavytop_bench", "heavytop_mechanics") or (
+        file is None and top in sys.stdlib_module_names and top != "__main__"
+    ):
         return True
     if file is None:
         return False

@@ -36,7 +36,8 @@ Maker = TypeVar("Maker", bound=Callable[..., Any])
 LOCAL = "#"
 """First character of keys that mean something in this process only."""
 _LIBRARIES = frozenset(
-    {"heavytop", "heavytop_bench", "numpy", "scipy", "casadi", *sys.stdlib_module_names} - {"__main__"}
+    {"heavytop", "heavytop_bench", "heavytop_mechanics", "numpy", "scipy", "casadi", *sys.stdlib_module_names}
+    - {"__main__"}
 )
 MECHANISM = frozenset({"_call", "_sealed", "key", "_by_recipe"})
 """Attributes that belong to the mechanism of values."""

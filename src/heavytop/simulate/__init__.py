@@ -8,12 +8,6 @@ from inspect import signature
 from types import ModuleType
 
 from heavytop.simulate import integrators as integrators
-from heavytop.simulate.bodies import (
-    PointForce as PointForce,
-    PointSpring as PointSpring,
-    scalable_body as scalable_body,
-    unified_body as unified_body,
-)
 from heavytop.simulate.controller import (
     ARGUMENTS,
     MEMORY_OUTPUTS,

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from heavytop_mechanics import ScalablePose
 
-from heavytop.coordinates import LinearVelocities, Pose, Quaternion, ScalablePose, UnifiedPose, Vector
+from heavytop.coordinates import LinearVelocities, Pose, Quaternion, UnifiedPose, Vector
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, UnknownNameError
 from heavytop.geometry import quaternion, se3, so3
 

@@ -17,7 +17,7 @@ import numpy as np
 from heavytop._arrays import Array, as_array, column, is_symbolic, jacobian, scale, transpose
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ConfigurationError, ModelError
-from heavytop.mechanics.functions import (
+from heavytop_mechanics.functions import (
     Evaluator,
     Function,
     along,

@@ -3,9 +3,10 @@
 Each traces the given functions once and returns a function of (q, v, t) for the accelerations. They agree (docs/theory).
 """
 
-from heavytop.mechanics import (
+from heavytop_mechanics import (
     action as action,
     balance as balance,
+    bodies as bodies,
     euler_lagrange as euler_lagrange,
     functions as functions,
     gauss as gauss,
@@ -25,11 +26,11 @@ from heavytop.mechanics import (
     spatial_newton_euler as spatial_newton_euler,
     unified as unified,
 )
-from heavytop.mechanics.functions import lagrangian as lagrangian
-from heavytop.mechanics.particles import (
+from heavytop_mechanics.functions import lagrangian as lagrangian
+from heavytop_mechanics.particles import (
     Drag as Drag,
     ParticleSpring as ParticleSpring,
     ParticleSystem as ParticleSystem,
 )
-from heavytop.mechanics.quasi import QuasiCoordinates as QuasiCoordinates
-from heavytop.mechanics.rigid_body import body_inertia
+from heavytop_mechanics.quasi import QuasiCoordinates as QuasiCoordinates
+from heavytop_mechanics.scalable_pose import ScalablePose as ScalablePose

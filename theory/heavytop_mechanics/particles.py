@@ -17,7 +17,7 @@ from heavytop._arrays import Array, as_array, is_symbolic, jacobian, transpose
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.functions import Value
-from heavytop.mechanics.functions import (
+from heavytop_mechanics.functions import (
     Acceleration,
     Evaluator,
     Function,

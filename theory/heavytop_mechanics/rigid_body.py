@@ -15,7 +15,7 @@ from heavytop._arrays import Array, as_array, block, column, concatenate, entry,
 from heavytop.coordinates import Pose
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import polar, se3, so3, trace, wrenches
-from heavytop.mechanics.functions import solve, weighted_points
+from heavytop_mechanics.functions import solve, weighted_points
 
 inertia_force = wrenches.inertia_wrench
 acceleration_energy_from_moments = wrenches.acceleration_energy

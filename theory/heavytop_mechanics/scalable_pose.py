@@ -19,7 +19,7 @@ from heavytop._arrays import (
     transpose,
     vector,
 )
-from heavytop.coordinates.base import Coordinates
+from heavytop.coordinates import Coordinates
 from heavytop.errors import ConfigurationError
 from heavytop.geometry import quaternion, so3
 

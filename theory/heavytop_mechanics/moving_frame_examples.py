@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, components, matrix, vector
-from heavytop.mechanics.moving_frame import MovingFrame, block_gyroscopic, block_mass
+from heavytop_mechanics.moving_frame import MovingFrame, block_gyroscopic, block_mass
 
 
 @dataclass(frozen=True)

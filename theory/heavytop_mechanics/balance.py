@@ -10,8 +10,8 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop.coordinates import Coordinates
-from heavytop.mechanics.functions import Evaluator, Function, applied, scalar_function, shapes, time_derivative
-from heavytop.mechanics.particles import ParticleSystem
+from heavytop_mechanics.functions import Evaluator, Function, applied, scalar_function, shapes, time_derivative
+from heavytop_mechanics.particles import ParticleSystem
 
 
 def power(coordinates: Coordinates, force: Function | None = None, dissipation: Function | None = None) -> Evaluator:

@@ -14,7 +14,7 @@ import numpy as np
 from heavytop._arrays import Array, Seed, as_array
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
-from heavytop.mechanics.functions import Function
+from heavytop_mechanics.functions import Function
 
 
 class QuasiCoordinates(Coordinates):

@@ -15,7 +15,7 @@ import numpy as np
 from heavytop._arrays import Array, as_array, block, from_columns, part, scale, transpose, vector
 from heavytop.coordinates import UnifiedPose
 from heavytop.geometry import se3, so3
-from heavytop.mechanics.functions import solve, weighted_points
+from heavytop_mechanics.functions import solve, weighted_points
 
 
 def basis_rate(unified: UnifiedPose, w: Array) -> Array:

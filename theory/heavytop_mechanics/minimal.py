@@ -14,8 +14,8 @@ from heavytop._arrays import Array, as_array, concatenate, finite_matrix, is_sym
 from heavytop.coordinates import Vector
 from heavytop.errors import ConfigurationError, ModelError
 from heavytop.geometry import so3
-from heavytop.mechanics import euler_lagrange
-from heavytop.mechanics.functions import Evaluator, Function, lagrangian, solve, timed
+from heavytop_mechanics import euler_lagrange
+from heavytop_mechanics.functions import Evaluator, Function, lagrangian, solve, timed
 
 MAX_CONDITION = 1e10
 """Above this condition number a matrix counts as singular."""

@@ -17,7 +17,7 @@ import numpy as np
 from heavytop._arrays import Array, finite_matrix, transpose
 from heavytop.errors import ConfigurationError, ModelError
 from heavytop.geometry import linalg
-from heavytop.mechanics.particles import ParticleSystem
+from heavytop_mechanics.particles import ParticleSystem
 
 
 def gaussian_constraint(mass: Array, a: Array, free: Array) -> np.ndarray:

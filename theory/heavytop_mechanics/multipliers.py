@@ -16,8 +16,8 @@ from heavytop._arrays import Array, as_array, concatenate, is_symbolic, jacobian
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ConfigurationError, ModelError
 from heavytop.geometry import linalg
-from heavytop.mechanics import euler_lagrange
-from heavytop.mechanics.functions import Evaluator, Function, along, shapes, time_derivative, timed
+from heavytop_mechanics import euler_lagrange
+from heavytop_mechanics.functions import Evaluator, Function, along, shapes, time_derivative, timed
 
 RANK_TOLERANCE = 1e-11
 """Singular values below this share of the largest count as zero: dependent constraints."""

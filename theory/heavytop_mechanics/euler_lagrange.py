@@ -13,7 +13,7 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, column, from_columns, jacobian, transpose
 from heavytop.coordinates import Coordinates
-from heavytop.mechanics.functions import (
+from heavytop_mechanics.functions import (
     Acceleration,
     Evaluator,
     Function,

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop._arrays import Array, transpose
-from heavytop.mechanics.functions import Evaluator, shapes, solve
-from heavytop.mechanics.particles import ParticleSystem
+from heavytop_mechanics.functions import Evaluator, shapes, solve
+from heavytop_mechanics.particles import ParticleSystem
 
 
 def virtual_power(system: ParticleSystem) -> Evaluator:

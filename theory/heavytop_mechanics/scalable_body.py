@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from heavytop._arrays import Array, as_array, block, concatenate, entry, part, scale, transpose, vector
-from heavytop.coordinates import ScalablePose
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion, so3
-from heavytop.mechanics.functions import solve
-from heavytop.mechanics.rigid_body import body_inertia
+from heavytop_mechanics.functions import solve
+from heavytop_mechanics.rigid_body import body_inertia
+from heavytop_mechanics.scalable_pose import ScalablePose
 
 
 def mass_matrix(mass: float, theta: Array, scaling_mass: float | None = None) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, jacobian
 from heavytop.coordinates import Coordinates, connection_coefficients, connection_matrices
-from heavytop.mechanics.functions import (
+from heavytop_mechanics.functions import (
     Acceleration,
     Evaluator,
     Function,

@@ -14,7 +14,7 @@ from heavytop._arrays import Array, concatenate, transpose
 from heavytop.coordinates import Coordinates
 from heavytop.errors import wrong_shape
 from heavytop.geometry import se3, so3
-from heavytop.mechanics.functions import Evaluator, Function, gradient, scalar_function, shapes, weighted_points
+from heavytop_mechanics.functions import Evaluator, Function, gradient, scalar_function, shapes, weighted_points
 
 
 def dissipation_force(coordinates: Coordinates, dissipation: Function) -> Evaluator:

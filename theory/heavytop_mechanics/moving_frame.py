@@ -30,8 +30,8 @@ from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.functions import Value
 from heavytop.geometry import se3, so3
-from heavytop.mechanics.functions import Evaluator, Function, solve, timed, vector_of
-from heavytop.mechanics.multipliers import inverse_square_root, square_root
+from heavytop_mechanics.functions import Evaluator, Function, solve, timed, vector_of
+from heavytop_mechanics.multipliers import inverse_square_root, square_root
 
 # --- block matrices (eqs 38, 39) ------------------------------------------------------------------------------------------------
 

@@ -13,12 +13,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from heavytop._arrays import Array, as_array, numbers, part, transpose
-from heavytop.coordinates import ScalablePose, UnifiedPose
+from heavytop.coordinates import UnifiedPose
 from heavytop.errors import ModelError, ShapeError, wrong_shape
 from heavytop.geometry import se3
-from heavytop.mechanics import body_inertia, scalable_body as scalable, unified as unified_mechanics
-from heavytop.simulate.events import Event
-from heavytop.simulate.user_dynamics import UserDynamics
+from heavytop.simulate import Event, UserDynamics
+from heavytop_mechanics import scalable_body as scalable, unified as unified_mechanics
+from heavytop_mechanics.rigid_body import body_inertia
+from heavytop_mechanics.scalable_pose import ScalablePose
 
 
 class BodyWithPoints(Protocol):
@@ -181,7 +182,7 @@ class _Actions:
         for kind, items in ((PointForce, self.forces), (PointSpring, self.springs)):
             for item in items:
                 if not isinstance(item, kind):
-                    raise ModelError(f"expected an ht.simulate.{kind.__name__}, got {item!r}.")
+                    raise ModelError(f"expected a heavytop_mechanics.bodies.{kind.__name__}, got {item!r}.")
         if any(
             callable(getattr(item, "force", None)) and isinstance(item, PointForce) for item in self.inputs.values()
         ):
@@ -230,7 +231,7 @@ def scalable_body(
 ) -> UserDynamics:
     """The scalable body, or the rigid body as its DAE (doc 001, eqs 93 to 96), about the centre of mass.
 
-    Coordinates (r, A) and velocities (v, nu, omega) of :class:`~heavytop.coordinates.ScalablePose`. The rigid body is the scalable body under
+    Coordinates (r, A) and velocities (v, nu, omega) of :class:`~heavytop_mechanics.ScalablePose`. The rigid body is the scalable body under
     the constraint ``|A|^2 = 1``, whose force is recorded as the channel "lambda"; it must start with ``|A| = 1`` and ``nu = 0``. Further
     constraints are of the same kind. As the velocities are not left-invariant use ``projected_rk4``, which takes every step back onto the
     constraints, or ``energy_momentum``, which enforces them by discrete multipliers and keeps the energy. A scalable body
@@ -333,7 +334,9 @@ def unified_body(
     def wrench(item: Any, q: Array) -> Array:
         array = numbers(item, "wrench of an input")
         if array.shape != (6,):
-            raise wrong_shape("wrench of an input", (6,), array.shape, "Or give an ht.simulate.PointForce.")
+            raise wrong_shape(
+                "wrench of an input", (6,), array.shape, "Or give a heavytop_mechanics.bodies.PointForce."
+            )
         return unified_mechanics.force_of_wrench(unified, array)
 
     acting = _Actions(_UnifiedPoints(unified), float(mass), gravity, forces, springs, inputs or {}, wrench)

@@ -11,7 +11,7 @@ import numpy as np
 
 from heavytop._arrays import Array, jacobian, substitute, symbol
 from heavytop.coordinates import Coordinates
-from heavytop.mechanics.functions import (
+from heavytop_mechanics.functions import (
     Acceleration,
     Evaluator,
     Function,

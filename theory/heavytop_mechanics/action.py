@@ -12,8 +12,8 @@ import numpy as np
 from heavytop._arrays import Array, as_array
 from heavytop.coordinates import Coordinates
 from heavytop.errors import wrong_shape
-from heavytop.mechanics import euler_lagrange
-from heavytop.mechanics.functions import Evaluator, Function, along, applied, gradient, scalar_function, shapes
+from heavytop_mechanics import euler_lagrange
+from heavytop_mechanics.functions import Evaluator, Function, along, applied, gradient, scalar_function, shapes
 
 
 class Nodes(NamedTuple):

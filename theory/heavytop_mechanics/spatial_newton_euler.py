@@ -18,7 +18,7 @@ from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.functions import Value
 from heavytop.geometry import se3, so3, spatial
-from heavytop.mechanics.functions import Evaluator, along, solve, weighted_points
+from heavytop_mechanics.functions import Evaluator, along, solve, weighted_points
 
 
 def rotational_inertia(masses: Array, points: Array) -> np.ndarray:
