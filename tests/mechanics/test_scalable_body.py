@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from heavytop_mechanics import ScalablePose, euler_lagrange, minimal, scalable_body as sb
+from heavytop_mechanics.bodies import unified_body
 
 from heavytop._arrays import symbol
 from heavytop.coordinates import Rotation, UnifiedPose
 from heavytop.errors import ModelError
 from heavytop.geometry import quaternion
-from heavytop.simulate import unified_body
 
 RNG = np.random.default_rng(41)
 MASSES = RNG.uniform(0.3, 1.5, 6)
