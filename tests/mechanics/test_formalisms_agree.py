@@ -12,6 +12,7 @@ from heavytop_mechanics import (
     ParticleSpring,
     ParticleSystem,
     QuasiCoordinates,
+    ScalablePose,
     euler_lagrange,
     gauss,
     gibbs_appell,
@@ -441,7 +442,7 @@ def chaplygin_sleigh():
 
 def scalable():
     """A body that may grow: seven degrees of freedom, particles, quaternion coordinates, generalised velocities."""
-    c = ht.coordinates.ScalablePose()
+    c = ScalablePose()
     points = BODY_POINTS - BODY_MASSES @ BODY_POINTS / BODY_MASSES.sum()
     q, u = c.random(4), np.array([0.3, -0.2, 0.5, 0.4, 1.0, -0.7, 0.9])
     forces = RNG.standard_normal((5, 3))

@@ -1,6 +1,6 @@
 """The scalable body and the rigid body as its constrained case (doc 001, sections 5 to 8).
 
-Coordinates and velocities are those of :class:`~heavytop.coordinates.ScalablePose`: ``q = (r, A)`` with a quaternion of any length,
+Coordinates and velocities are those of :class:`~heavytop_mechanics.ScalablePose`: ``q = (r, A)`` with a quaternion of any length,
 ``u = (v, nu, omega) = Q q'``. The mass matrix is constant and regular; ``|A|^2 = 1`` is an ordinary mechanical constraint whose
 multiplier is the force that keeps the size of the body. Numbers with batch axes or symbols.
 """
