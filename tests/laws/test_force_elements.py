@@ -431,3 +431,18 @@ def test_armature_of_a_ball_joint_on_the_ground_is_a_moment_of_inertia() -> None
         models.append(system.derive(native=False))
     v = [1.0, -2.0, 0.5]
     assert_allclose(models[0].bias(models[0].neutral(), v), models[1].bias(models[1].neutral(), v), atol=1e-14)
+
+
+@pytest.mark.parametrize("attitude", ["matrix", "quaternion"])
+def test_gravity_does_not_act_on_an_armature_of_a_free_joint(attitude: str) -> None:
+    system = ht.System(gravity=(1.0, -2.0, -9.0), name="hull")
+    inertia = ht.Inertia(1.0, com=(0.1, 0.2, 0.05), moment_at_com=(0.5, 0.6, 0.7))
+    system.body("hull", joint=ht.Free(attitude), inertia=inertia)
+    system.armature("hull", 0.3)
+    system.body("arm", parent="hull", at=(0.3, 0, 0), joint=ht.Revolute("y"), inertia=inertia)
+    system.armature("arm", 0.02, 5.0, body="hull")
+    model = system.derive(native=False)
+    q, v = model.random(1), np.random.default_rng(1).standard_normal(model.nv)
+    a = model.acceleration(q, v)
+    assert_allclose(model.mass_matrix(q) @ a, -model.bias(q, v) - model.gravity_force(q), atol=1e-12)
+    assert_allclose(model.inverse_dynamics(q, v, a), 0.0, atol=1e-12)

@@ -224,3 +224,107 @@ def test_loops_are_checked_with_the_parameters_of_the_call():
     assert np.all(np.isfinite(model.acceleration(q, v, parameters=longer)))
     with pytest.raises(ConfigurationError, match=r"model\.assemble"):
         model.acceleration(q, v)
+
+
+@pytest.mark.parametrize(("own", "other"), [("relative", "absolute"), ("absolute", "relative")])
+@pytest.mark.parametrize("constrained", [False, True])
+def test_the_choice_of_a_velocity_frame_is_not_seen_by_user_functions(own, other, constrained):
+    system, inertia = ht.System(), ht.Inertia(1.0, com=(0, 0.1, -0.2), moment_at_com=(0.1, 0.2, 0.3))
+    system.body("hull", joint=ht.Spherical(), inertia=inertia)
+    system.body("load", parent="hull", at=(0, 0, -0.5), joint=ht.Spherical("quaternion", own), inertia=inertia)
+    system.dissipation(lambda q, v: 0.15 * (v[3] ** 2 + v[4] ** 4) + 0.1 * v[0] * v[4])
+    system.force(lambda q, v: ht.vector(v[3] * v[1], q[0], v[4], v[3], q[10] * v[0], v[5] ** 2))
+    system.potential(lambda q: q[0] * q[10] + q[12] ** 2)
+    if constrained:
+        function = lambda q, v: v[3] + 0.4 * v[1] - 0.2 * v[5]  # noqa: E731
+        system.constrain(function, work=lambda q, v: -0.3 * v * v, friction=lambda q, v: -0.1 * v)
+    declared, chosen = system.derive(native=False), system.derive(velocity={"load": other}, native=False)
+
+    def map_of(q):
+        W = np.eye(6)
+        W[3:] = declared.jacobian("hull" if other == "relative" else "world", "load", q)[3:]
+        return W
+
+    q, v = declared.random(1), np.random.default_rng(2).standard_normal(6)
+    q, v = declared.assemble(q, v) if constrained else (q, v)
+    w, h = map_of(q) @ v, 1e-5
+    np.testing.assert_allclose(chosen.power(q, w)[:3], declared.power(q, v)[:3], rtol=1e-12, atol=1e-12)
+    drift = (map_of(declared.integrate(q, v, h)) - map_of(declared.integrate(q, v, -h))) @ v / (2 * h)
+    expected = map_of(q) @ declared.acceleration(q, v) + drift
+    np.testing.assert_allclose(chosen.acceleration(q, w), expected, rtol=1e-7, atol=1e-7)
+    if constrained:
+        Phi = chosen.constraint_jacobian(q)
+        np.testing.assert_allclose(Phi @ map_of(q), declared.constraint_jacobian(q), atol=1e-14)
+
+
+def test_velocity_coordinates_are_chosen_once():
+    system = nonholonomic.skate(minimal=True)
+    with pytest.raises(ModelError, match="basis of 'skate'"):
+        system.derive(velocity=lambda q, v: 2 * v)
+
+
+def random_chain(rng, n):
+    """A branched chain of n hinges and sliders."""
+    system = ht.System(name="chain")
+    for k in range(n):
+        joint = ht.Revolute("xyz"[rng.integers(3)]) if rng.random() < 0.7 else ht.Prismatic("xyz"[rng.integers(3)])
+        parent = f"b{rng.integers(max(0, k - 3), k)}" if k else "world"
+        inertia = ht.Inertia(1.0, com=0.2 * rng.standard_normal(3), moment_at_com=(0.1, 0.12, 0.15))
+        system.body(f"b{k}", parent=parent, at=0.5 * rng.standard_normal(3), joint=joint, inertia=inertia)
+    return system
+
+
+def random_map(rng, n, kind):
+    """W(q) of a velocity map as a function to nested lists, with a condition of up to 100."""
+    left, right = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+    sizes = 10 ** rng.uniform(0, 2, n)
+    sizes[0], sizes[-1] = 1.0, 100.0
+    dense = left @ np.diag(sizes) @ right
+    if kind == "constant":
+        return lambda q: dense.tolist()
+    if kind == "dense":
+        bent = 0.3 / n * rng.standard_normal((n, n))
+        return lambda q: [[dense[i, j] + bent[i, j] * np.cos(q[(i + j) % n]) for j in range(n)] for i in range(n)]
+    if kind == "turned":  # no entry stays away from zero at all states
+        at = rng.permutation(n)[:2]
+
+        def turned(q):
+            c, s = np.cos(q[0]), np.sin(q[0])
+            first, second = right[at[0]].copy(), right[at[1]].copy()
+            rows = [list(row) for row in right]
+            rows[at[0]] = [c * a - s * b for a, b in zip(first, second, strict=True)]
+            rows[at[1]] = [s * a + c * b for a, b in zip(first, second, strict=True)]
+            return [[sum(left[i, k] * sizes[k] * rows[k][j] for k in range(n)) for j in range(n)] for i in range(n)]
+
+        return turned
+    small = 0.02 * np.eye(n, k=-1) + (0.03 * np.eye(n, k=1) if kind == "band" else 0.0)
+    order = rng.permutation(n)
+    return lambda q: [[small[i, j] + (i == j) * (1.5 + 0.3 * np.sin(q[0])) for j in order] for i in order[::-1]]
+
+
+KINDS = ("constant", "dense", "turned", "band", "triangular")
+
+
+def error_of_map(seed, n, kind):
+    """Largest relative error of the kinetic energy in random velocity coordinates at random states."""
+    rng = np.random.default_rng(seed)
+    system, W = random_chain(rng, n), random_map(rng, n, kind)
+    velocity = lambda q, v: ht.vector(*(sum(x * v[j] for j, x in enumerate(row)) for row in W(q)))  # noqa: E731
+    own, other = system.derive(native=False), system.derive(velocity, native=False)
+    errors = []
+    for _ in range(3):
+        q, v = 2.0 * rng.standard_normal(n), rng.standard_normal(n)
+        errors.append(other.kinetic_energy(q, np.array(W(q), dtype=float) @ v) / own.kinetic_energy(q, v) - 1.0)
+    return np.max(np.abs(errors))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_velocity_maps_are_inverted_to_rounding(kind):
+    assert error_of_map(3, 8, kind) < 1e-12
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_velocity_maps_are_inverted_to_rounding(kind):
+    sizes = np.random.default_rng(0).integers(2, 21, 100)
+    assert max(error_of_map(seed, int(n), kind) for seed, n in enumerate(sizes)) < 1e-12

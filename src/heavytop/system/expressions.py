@@ -7,13 +7,25 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, depends_on, is_symbolic, jacobian, shape, substitute, symbol, to_sx
-from heavytop.compile import Traced, make_function
+from heavytop._arrays import (
+    Array,
+    Floats,
+    concatenate,
+    depends_on,
+    is_symbolic,
+    jacobian,
+    shape,
+    substitute,
+    symbol,
+    to_sx,
+)
+from heavytop.compile import Traced, make_function, trace_of
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
 from heavytop.system.constraints.constraints import ConstrainedDynamics, at_rest
 from heavytop.system.constraints.scaling import SystemSizes
 from heavytop.system.description.description import Description
+from heavytop.system.description.graph import INSTANTS
 from heavytop.system.description.names import WORLD
 from heavytop.system.dynamics import articulated, internal_dynamics, tangent
 from heavytop.system.dynamics.derivatives import acceleration_derivatives, linearization, parameter_derivatives
@@ -59,7 +71,16 @@ class Expressions:
             tree = self.tree(joint_v)
             return tree.with_basis(basis.function, self.v)
         tree = self.tree(self.v)
-        return tree if velocity is None else tree.with_velocity(velocity, self.v)
+        return tree if velocity is None else tree.with_velocity(velocity, self.v, self._at_random)
+
+    def _at_random(self, *values: Array) -> tuple[Floats, ...]:
+        """Expressions of q and p at random configurations and times, each (3, ...)."""
+        d = self.description
+        p = np.tile(d.parameter_values(), (len(INSTANTS), 1))
+        if d.time is not None:
+            p[:, -1] = INSTANTS
+        inputs, outputs = {"q": self.q, "p": self.p}, {f"out{k}": value for k, value in enumerate(values)}
+        return trace_of("random", inputs, outputs).interpret(self.coordinates.random(0, (len(INSTANTS),)), p)
 
     def tree(self, v: Array, pushes: Mapping[str, Array] | None = None) -> Kinematics:
         """Kinematics at q and the joints' own velocities ``v``; ``pushes`` as there."""

@@ -690,6 +690,10 @@ class System(Portable, Shown):
             sooner and is about a hundred times slower.
         """
         described = self
+        if velocity is not None and self._basis is not None:
+            raise ModelError(
+                f"the basis of {self.name!r} already chooses its velocity coordinates. Omit velocity=, or the basis."
+            )
         if isinstance(velocity, Mapping):
             described, velocity = self._with_velocity_frames(velocity), None
         model = Model(described.describe(velocity), native)
@@ -704,7 +708,9 @@ class System(Portable, Shown):
             if label not in labels:
                 raise unknown_name("joint (the name of the body it carries)", label, labels)
             edge = self._edges[labels.index(label)]
-            changed._edges[labels.index(label)] = Edge(edge.a, edge.b, edge.at, edge.joint.with_velocity(frame), label)
+            changed._edges[labels.index(label)] = replace(
+                edge, joint=edge.joint.with_velocity(frame), own_frame=edge.joint.velocity_frame
+            )
         return changed
 
 

@@ -137,7 +137,7 @@ def function_rows(constraint: FunctionConstraint, kinematics: Kinematics, q: Arr
             drift = at_rest(kinematics.rate_of(phi), kinematics)
             return Rows(constraint.name, Phi, drift, kinematics.rate_of(np.matvec(Phi, v) + drift), phi)
         return Rows(constraint.name, Phi, drift, directional(np.matvec(Phi, v), q, kinematics.rate), phi)
-    value = _vector(constraint.function(q, kinematics.v), constraint.name)
+    value = _vector(constraint.function(q, kinematics.own_v), constraint.name)
     if not depends_on(value, v):
         raise ModelError(
             f"constraint {constraint.name!r} does not depend on the velocities: it never or always holds. Write it with v "
@@ -196,8 +196,8 @@ class ConstrainedDynamics:
         for c in constraints:
             part = function_rows(c, self.kinematics, self.q, self.v)
             if c.friction is not None:
-                own = self.kinematics.v
-                force = dynamics.pulled_back(_force(c.friction(self.q, own), shape(own)[0], c.name))
+                own = self.kinematics.own_v
+                force = self.kinematics.pulled_back(_force(c.friction(self.q, own), shape(own)[0], c.name))
                 part = replace(part, friction=force)
             self.rows.append(part)
 

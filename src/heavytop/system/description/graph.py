@@ -29,6 +29,8 @@ class Edge(Brief):
     joint: Joint
     label: str
     """Name of the joint: that of the body it was declared with."""
+    own_frame: str | None = None
+    """Velocity frame of the joint for user-defined functions where ``derive(velocity=...)`` chose another one for the model."""
 
     def __post_init__(self) -> None:
         freeze_fields(self)

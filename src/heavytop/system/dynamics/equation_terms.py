@@ -235,15 +235,10 @@ class EquationTerms:
         total = self._total((t.port, t.applied) for t in self.elements)
         return total if self.description.basis is None else total + self.nonideal_force
 
-    def pulled_back(self, force: Array) -> Array:
-        """A generalised force on the joints' own velocities as one on the velocity coordinates of the model: T^T force."""
-        transform = self.kinematics.transform
-        return force if transform is None else np.matvec(transpose(transform), force)
-
     @cached_property
     def nonideal_force(self) -> Array:
         """Generalised force (nv,) whose work under virtual displacements the constraints do (friction)."""
-        v = self.kinematics.v
+        v = self.kinematics.own_v
         total = np.zeros(shape(v))
         for constraint in self.description.constraints:
             if constraint.work is None:
@@ -255,7 +250,7 @@ class EquationTerms:
                     f"{shape(value)}."
                 )
             total = total + value
-        return self.pulled_back(total)
+        return self.kinematics.pulled_back(total)
 
     @cached_property
     def input_matrix(self) -> Array:

@@ -335,7 +335,9 @@ def forward_dynamics(dynamics: EquationTerms, u: Array) -> Array:
         for stage in reversed(body.stages):
             a = stage.acceleration(a)
         a = plus(a, body.zeta)
-        if body.is_free:  # then the form gives the acceleration itself, whatever that of the parent
+        if (
+            body.is_free and body.label not in actions.rotors
+        ):  # the form gives the acceleration itself, whatever that of the parent
             _resolve(eliminated[name, True], None, w)
             total = np.array([w[k] for k in body.variables], dtype=object)
             w |= dict(zip(body.variables, total - np.concatenate(a), strict=True))

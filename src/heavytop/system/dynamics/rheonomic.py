@@ -161,7 +161,7 @@ class Drivers:
                     yield GIVEN, np.reshape(action.force * u[i], (1,)), np.reshape(rate, (1,))
         for constraint in d.constraints:
             if constraint.work is not None:
-                yield SUPPLIED, constraint.work(e.q, self.kinematics.v), k.v
+                yield SUPPLIED, constraint.work(e.q, self.kinematics.own_v), k.own_v
         if e.is_constrained:
             yield from self._held(u)
 

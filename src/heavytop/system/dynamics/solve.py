@@ -6,6 +6,7 @@ over a tree makes hundreds of operations per body, so it uses :class:`Scalar`, w
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 # CasADi's numbers of operations, fixed in its enumeration `casadi::Operation`
 _ADD, _SUB, _MUL, _DIV = 1, 2, 3, 4
+SINGULAR_MAP = "velocity(q, v) does not determine v: the map is singular (two new velocities depend on each other)."
 
 
 class Scalar:
@@ -182,42 +184,48 @@ def linear_part(expression: Array, variables: Array) -> Array | None:
     return W if at_zero.is_zero() and not depends_on(W, variables) else None
 
 
-def inverse_by_elimination(matrix: Array) -> Array:
-    """Inverse of a symbolic square matrix by Gauss-Jordan elimination that prefers constant pivots.
+def inverse_of_map(matrix: Array) -> Array:
+    """Inverse of a symbolic square matrix, accurate wherever the matrix is well conditioned.
 
-    User-defined velocity maps are mostly unit triangular up to permutation: then no division by an expression occurs.
+    The matrix is permuted to block triangular form, which is solved by substitution: maps of velocities are mostly triangular up to permutation,
+    and then only diagonal entries are divided by. Larger blocks are inverted as numbers or, if they hold symbols, by orthogonalisation: pivots
+    chosen once would vanish at some states.
     """
     import casadi
 
-    W = casadi.SX(matrix.to_casadi())
+    W = casadi.sparsify(_sx(matrix))
     n = W.shape[0]
-    left = [[W[i, j] for j in range(n)] for i in range(n)]
-    right = [[casadi.SX(1.0 if i == j else 0.0) for j in range(n)] for i in range(n)]
-    row_of: dict[int, int] = {}
-    free = set(range(n))
-    columns = sorted(range(n), key=lambda j: sum(not left[i][j].is_zero() for i in range(n)))
-    for j in columns:
-        candidates = [i for i in free if not left[i][j].is_zero()]
-        if not candidates:
-            raise ModelError(
-                "velocity(q, v) does not determine v: the map is singular (two new velocities depend on each other)."
-            )
-        pivot = min(candidates, key=lambda i: (not left[i][j].is_constant(), sum(not e.is_zero() for e in left[i])))
-        free.discard(pivot)
-        row_of[j] = pivot
-        value = left[pivot][j]
-        if not value.is_one():
-            left[pivot] = [e / value if not e.is_zero() else e for e in left[pivot]]
-            right[pivot] = [e / value if not e.is_zero() else e for e in right[pivot]]
-        for i in range(n):
-            factor = left[i][j]
-            if i == pivot or factor.is_zero():
-                continue
-            left[i] = [a if b.is_zero() else a - factor * b for a, b in zip(left[i], left[pivot], strict=True)]
-            right[i] = [a if b.is_zero() else a - factor * b for a, b in zip(right[i], right[pivot], strict=True)]
-            left[i][j] = casadi.SX(0.0)
-    rows = [casadi.horzcat(*right[row_of[j]]) for j in range(n)]
-    return casadi.ArrayInterface(casadi.sparsify(casadi.vertcat(*rows)), 2)
+    if casadi.sprank(W) < n:
+        raise ModelError(SINGULAR_MAP)
+    _, rows, columns, starts, _, _, _ = W.sparsity().btf()
+    W, units = W[rows, columns], casadi.SX.eye(n)[rows, :]
+    solved = casadi.SX(0, n)
+    for start, stop in itertools.pairwise(starts):
+        right = units[start:stop, :] - W[start:stop, :start] @ solved
+        solved = casadi.vertcat(solved, casadi.sparsify(_solve_block(W[start:stop, start:stop], right)))
+    inverse = casadi.SX(n, n)
+    inverse[columns, :] = solved
+    return casadi.ArrayInterface(casadi.sparsify(inverse), 2)
+
+
+def _solve_block(block: Any, right: Any) -> Any:
+    """block^-1 right of CasADi matrices, for an irreducible block."""
+    import casadi
+
+    if block.shape[0] == 1:
+        return right if block.is_one() else right / block
+    if block.is_constant():
+        return casadi.SX(casadi.DM(np.linalg.inv(casadi.DM(block).full()))) @ right
+    n = block.shape[0]
+    A, triangle = casadi.horzcat(block, right), casadi.SX(n, n + right.shape[1])
+    for k in range(n):
+        # modified Gram-Schmidt on [W | right], backward stable without an orthogonal Q (Bjoerck 1967)
+        size = casadi.sqrt(casadi.sumsqr(A[:, k]))
+        unit = A[:, k] / size
+        rest = casadi.sparsify(unit.T @ A[:, k + 1 :])
+        A[:, k + 1 :] -= unit @ rest
+        triangle[k, k], triangle[k, k + 1 :] = size, rest
+    return casadi.solve(triangle[:, :n], triangle[:, n:])
 
 
 def _sx(x: Array):

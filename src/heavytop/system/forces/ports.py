@@ -242,15 +242,14 @@ class SystemPort(Port):
 
     def __init__(self, kinematics: Kinematics) -> None:
         super().__init__(kinematics)
-        self.configuration, self.velocity = kinematics.q, kinematics.v
+        self.configuration, self.velocity = kinematics.q, kinematics.own_v
 
     @property
     def rows(self) -> Array:
-        transform = self.kinematics.transform
-        return np.eye(self.size) if transform is None else transform
+        return self.kinematics.by_model_velocity(self.kinematics.own_rows)
 
     def generalised(self, force: Array) -> Array:
-        return force if self.kinematics.transform is None else super().generalised(force)
+        return self.kinematics.pulled_back(force)
 
     @property
     def flat(self) -> Array:
@@ -263,13 +262,13 @@ class SystemPort(Port):
         return flat
 
     def kinematics_matrix(self, flat: Array) -> Array:
-        return self.kinematics.joint_kinematics_matrix
+        return self.kinematics.own_kinematics_matrix
 
     def samples(self, rng: np.random.Generator, count: int) -> Floats:
         return self.kinematics.coordinates.random(rng, (count,))
 
     def place(self, force: Array, actions: Actions) -> None:
-        actions.generalised(force)
+        actions.generalised(self.kinematics.on_joints(force))
 
     def neutral(self) -> Any:
         return self.kinematics.coordinates.neutral()

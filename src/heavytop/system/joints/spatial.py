@@ -103,8 +103,8 @@ class Spherical(Joint):
     def _arguments(self) -> Iterable[str]:
         return _chosen(attitude=(self.attitude, "matrix"), velocity=(self.velocity_frame, "relative"))
 
-    def with_velocity(self, frame: str) -> Spherical:
-        return Spherical(self.attitude, frame)
+    def with_velocity(self, frame: str) -> Joint:
+        return Spherical(self.attitude, frame) if type(self) is Spherical else super().with_velocity(frame)
 
     def pose(self, q: Array) -> Array:
         return se3.pose(self._block.rotation_matrix(q), np.zeros(3))

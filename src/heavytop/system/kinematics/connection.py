@@ -6,7 +6,7 @@ import numpy as np
 
 from heavytop._arrays import Array, column, directional, from_columns, is_symbolic, matrix, sparse, transpose
 from heavytop.system.dynamics.equation_terms import EquationTerms
-from heavytop.system.dynamics.solve import inverse_by_elimination
+from heavytop.system.dynamics.solve import inverse_of_map
 from heavytop.system.kinematics.kinematics import Kinematics
 
 
@@ -25,7 +25,7 @@ def commutation(kinematics: Kinematics) -> tuple[Array, ...]:
         return tuple(own)
     n, A = kinematics.nv, kinematics.kinematics_matrix
     rates = [directional(T, kinematics.q, column(A, i)) for i in range(n)]  # rates[i][s, j] = d_i T_j^s
-    W = inverse_by_elimination(T)
+    W = inverse_of_map(T)
     raw = []
     for s in range(n):
         bent = transpose(T) @ own[s] @ T

@@ -14,6 +14,7 @@ import numpy as np
 
 from heavytop._arrays import (
     Array,
+    Floats,
     concatenate,
     depends_on,
     directional,
@@ -23,7 +24,6 @@ from heavytop._arrays import (
     split,
     submatrix,
     symbol,
-    to_sx,
     transpose,
 )
 from heavytop.compile import NOT_MATH
@@ -32,10 +32,14 @@ from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
 from heavytop.system.description.graph import Edge, Step, ancestors
 from heavytop.system.description.names import WORLD
-from heavytop.system.dynamics.solve import inverse_by_elimination, linear_part
+from heavytop.system.dynamics.solve import SINGULAR_MAP, inverse_of_map, linear_part
 
 ONE = np.ones(())
 VelocityMap = Callable[[Array, Array], Array]
+SINGULAR = 1e-10
+"""Smallest singular value of a velocity map, relative to the largest, after scaling the largest entry of each row to one."""
+ROUNDING = 1e-12
+"""Largest error of the product of a velocity map and its inverse, relative to its terms."""
 LINEAR, ANGULAR, ALL = slice(0, 3), slice(3, 6), slice(None)
 
 
@@ -94,22 +98,22 @@ def adjoint_inverse(pose: Array, x: Array) -> Array:
     return np.concatenate([R_T @ (v - se3.so3.wed(r) @ w), R_T @ w], axis=0)
 
 
-def _check_regular(W: Array) -> None:
-    """Raise a ModelError when the velocity map W(q) is singular at random values of its symbols: then it is everywhere."""
-    import casadi
-
-    rng = np.random.default_rng(0)
-    symbols = casadi.symvar(to_sx(W))
-    (values,) = casadi.Function("W", symbols, [to_sx(W)]).call(
-        [casadi.DM(x) for x in rng.uniform(0.2, 1.2, len(symbols))]
-    )
-    numbers = values.full().reshape(shape(W))
-    if not np.all(np.isfinite(numbers)):
+def _check_inverse(W: Floats, T: Floats) -> None:
+    """Raise a ModelError unless T (k, n, n) are the inverses of the maps W (k, n, n) at random states, to rounding."""
+    finite = np.all(np.isfinite(W), axis=(1, 2))
+    if not np.any(finite):
         raise ModelError(f"velocity(q, v) turned a symbol into the number nan. {NOT_MATH}")
-    singular = np.linalg.svd(numbers, compute_uv=False)
-    if not singular[-1] > 1e-10 * singular[0]:
+    W, T = W[finite], T[finite]
+    largest = np.max(np.abs(W), axis=2, keepdims=True)
+    singular = np.linalg.svd(W / np.where(largest > 0.0, largest, 1.0), compute_uv=False)
+    if not np.all(singular[:, -1] > SINGULAR * singular[:, 0]):
+        raise ModelError(SINGULAR_MAP)
+    error, size = np.abs(W @ T - np.eye(W.shape[1])), np.abs(W) @ np.abs(T)
+    if not np.all(np.max(error, axis=(1, 2)) <= ROUNDING * np.max(size, axis=(1, 2))):
         raise ModelError(
-            "velocity(q, v) does not determine v: the map is singular (two new velocities depend on each other)."
+            f"velocity(q, v) = W(q) v cannot be inverted accurately: W W^-1 differs from the identity by {np.max(error):.2g} at random states, where "
+            f"W has condition {np.max(singular[:, 0] / singular[:, -1]):.2g}. Scale its rows to similar sizes, or choose velocities that depend less "
+            "on each other."
         )
 
 
@@ -255,8 +259,61 @@ class Kinematics:
             self._relative_rows[label] = rows
         return self._relative_rows[label]
 
-    def with_velocity(self, velocity: VelocityMap, w: Array) -> Kinematics:
-        """The same system in the velocity coordinates w = velocity(q, v), which must be linear in v."""
+    @cached_property
+    def own_v(self) -> Array:
+        """Velocities (n,) that user-defined functions get: those with which the joints were declared."""
+        if not self._is_reframed:
+            return self.v
+        parts = []
+        for edge in self.edges:
+            if edge.own_frame in (None, edge.joint.velocity_frame):
+                parts.append(self.v_of[edge.label] if edge.joint.coordinates.nv else np.zeros(0))
+            else:
+                turning = self.absolute[self._step_of[edge.label].frame].twist[3:]
+                parts.append(turning if edge.own_frame == "absolute" else self.relative_v[edge.label])
+        return concatenate(*parts)
+
+    @cached_property
+    def own_rows(self) -> Array:
+        """Rows (n, joint velocities) of own_v = rows v."""
+        if not self._is_reframed:
+            return np.eye(self._joint_nv)
+        parts = []
+        for edge in self.edges:
+            if edge.own_frame in (None, edge.joint.velocity_frame):
+                parts.append(self._unit_rows(edge.label))
+            elif edge.own_frame == "absolute":
+                parts.append(submatrix(self.absolute[self._step_of[edge.label].frame].jacobian, ANGULAR, ALL))
+            else:
+                parts.append(self.relative_rows(edge.label))
+        return sparse(np.concatenate(parts, axis=0))
+
+    @property
+    def _is_reframed(self) -> bool:
+        return any(edge.own_frame not in (None, edge.joint.velocity_frame) for edge in self.edges)
+
+    def on_joints(self, force: Array) -> Array:
+        """A generalised force on :attr:`own_v` as one on the joints' velocities v."""
+        return np.matvec(transpose(self.own_rows), force) if self._is_reframed else force
+
+    def pulled_back(self, force: Array) -> Array:
+        """A generalised force on :attr:`own_v` as one on the velocity coordinates of the model: T^T force."""
+        force = self.on_joints(force)
+        return force if self.transform is None else np.matvec(transpose(self.transform), force)
+
+    @property
+    def own_kinematics_matrix(self) -> Array:
+        """A (nq, n) with q' = A times :attr:`own_v`."""
+        A = self.joint_kinematics_matrix
+        return A @ inverse_of_map(self.own_rows) if self._is_reframed else A
+
+    def with_velocity(
+        self, velocity: VelocityMap, w: Array, at_random: Callable[[Array, Array], tuple[Floats, ...]]
+    ) -> Kinematics:
+        """The same system in the velocity coordinates w = velocity(q, v), which must be linear in v.
+
+        ``at_random`` evaluates expressions of q and parameters at random states.
+        """
         probe = symbol("v_probe", self.nv)
         given = velocity(self.q, probe)
         if shape(given) != (self.nv,):
@@ -266,8 +323,9 @@ class Kinematics:
         W = linear_part(given, probe)
         if W is None:
             raise ModelError("velocity(q, v) must be linear in v (w = W(q) v), but it is not.")
-        _check_regular(W)
-        return self._in_terms_of(np.matvec(inverse_by_elimination(W), w), w)
+        T = inverse_of_map(W)
+        _check_inverse(*at_random(W, T))
+        return self._in_terms_of(np.matvec(T, w), w)
 
     def with_basis(self, basis: VelocityMap, w: Array) -> Kinematics:
         """The same system in fewer velocity coordinates w with v = basis(q, w), linear in w plus a drift."""
@@ -307,9 +365,10 @@ class Kinematics:
     @property
     def kinematics_matrix(self) -> Array:
         """A (nq, nv) with q' = A v."""
-        return self._by_w(self.joint_kinematics_matrix)
+        return self.by_model_velocity(self.joint_kinematics_matrix)
 
-    def _by_w(self, jacobian: Array) -> Array:
+    def by_model_velocity(self, jacobian: Array) -> Array:
+        """A Jacobian by the joints' velocities v as one by the velocity coordinates of the model."""
         return jacobian if self.transform is None else sparse(jacobian @ self.transform)
 
     def motion(self, a: str, b: str) -> Motion:
@@ -319,7 +378,7 @@ class Kinematics:
             raw = self._relative(a, b)
             if self.transform is not None and self.transform_bias is not None:
                 bias = raw.bias + np.matvec(raw.jacobian, self.transform_bias)
-                self._pairs[key] = Motion(raw.pose, raw.twist, bias, lambda: self._by_w(raw.jacobian))
+                self._pairs[key] = Motion(raw.pose, raw.twist, bias, lambda: self.by_model_velocity(raw.jacobian))
             else:
                 self._pairs[key] = raw
         return self._pairs[key]
@@ -359,4 +418,4 @@ class Kinematics:
         """Rows (n, nv) that give the velocity coordinates of a joint (parent-relative)."""
         if label not in self.v_of:
             raise unknown_name("joint (the name of the body it carries)", label, self.v_of)
-        return self._by_w(self.relative_rows(label))
+        return self.by_model_velocity(self.relative_rows(label))
