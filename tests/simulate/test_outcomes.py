@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import dataclasses
 import signal
 import threading
 from functools import cache
@@ -104,6 +105,47 @@ def test_direction_and_repeated_crossings() -> None:
     period = 2 * np.pi * np.sqrt(1 / G) * (1 + 0.1**2 / 16)
     run = ht.simulate(model, ([0.1], [0.0]), 10.0, 0.01, "rkmk8", events=ht.Event(lambda t, q, v: q[0], terminal=False))
     assert 2 * np.mean(np.diff([o.time for o in run.events])) == pytest.approx(period, rel=1e-6)
+
+
+@pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45", "projected_rk4", "energy_momentum"])
+@pytest.mark.parametrize("depth", [1e-5, 1e-3, 0.3])
+def test_two_crossings_within_a_step_are_found(integrator: str, depth: float) -> None:
+    system = ht.System()
+    system.body("ball", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    speed, g = 5.0, 9.81
+    high = ht.Event(lambda t, q, v: q[0] - (speed**2 / 2 / g - depth), name="high", terminal=False)
+    run = ht.simulate(system.derive(), ([0.0], [speed]), 1.0, 0.5, integrator, events=high)
+    expected = speed / g + np.array([-1, 1]) * np.sqrt(2 * depth / g)
+    assert [o.time for o in run.events] == pytest.approx(list(expected), abs=1e-7)
+    rising = dataclasses.replace(high, direction=1, terminal=True)
+    run = ht.simulate(system.derive(), ([0.0], [speed]), 1.0, 0.5, integrator, events=rising)
+    assert run.outcome.time == pytest.approx(expected[0], abs=1e-7)
+    assert run.q.max() < speed**2 / 2 / g - depth + 1e-6
+
+
+@pytest.mark.parametrize("integrator", ["rkmk8", "rkmk45"])
+def test_two_crossings_of_speeds_in_a_batch(integrator: str) -> None:
+    model = ht.library.pendulum().derive()
+    start = np.array([[0.5], [0.9], [1.3]]), np.zeros((3, 1))
+    fine = ht.simulate(model, start, 2.0, 1e-3, "rkmk8")
+    level = 0.9999 * float(np.abs(fine.v[:, 1]).max())
+    event = ht.Event(lambda t, q, v: v[0] ** 2 - level**2, terminal=False)
+    reference = ht.simulate(model, start, 2.0, 1e-3, "rkmk8", events=event).events
+    found = ht.simulate(model, start, 2.0, 0.05, integrator, events=event).events
+    assert len(reference) == len(found) > 4
+    assert [o.trajectory for o in found] == [o.trajectory for o in reference]
+    assert [o.time for o in found] == pytest.approx([o.time for o in reference], abs=1e-6)
+
+
+@pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45"])
+def test_events_that_are_nan_raise(integrator: str) -> None:
+    model = ht.library.pendulum().derive()
+    root = ht.Event(lambda t, q, v: 1 + np.sqrt(0.45 - t), name="root")
+    with pytest.raises(SimulationError, match="'root' is NaN at t = 0"):
+        ht.simulate(model, ([1.0], [0.0]), 1.0, 0.1, integrator, events=root)
+    early = ht.Event(lambda t, q, v: t - 0.25, name="early")
+    run = ht.simulate(model, ([1.0], [0.0]), 1.0, 0.1, integrator, events=(root, early))
+    assert run.outcome.time == pytest.approx(0.25, abs=1e-9)
 
 
 def test_an_event_that_holds_at_the_start_does_not_fire() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from heavytop._arrays import split
 from heavytop._progress import Progress
 from heavytop.errors import SimulationError
-from heavytop.simulate.events import EventLog, Reached, crossings
+from heavytop.simulate.events import POINTS, EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
 from heavytop.simulate.integrators.error_control import ErrorControlled
 from heavytop.simulate.law_status import CODE, HEAD, STATUS
@@ -29,6 +29,8 @@ PIECE = 1 << 20
 """Records whose times are computed at once."""
 OBSERVED = 1 << 16
 """Records of single trajectories at which laws and channels are evaluated at once."""
+MOST_PARTS = 1 << 16
+"""Pieces of an attempt in which events are looked for."""
 SMALLEST = 1e-14
 """Step relative to the duration below which the solution counts as lost."""
 NEARBY = 1e-6
@@ -74,6 +76,7 @@ class ChosenSteps:
             self.flats[0] = np.concatenate([self.state[name] for name in flat_names], axis=-1)
         self.failed = np.full(self.count, np.nan)
         self.events = EventLog(problem.events, problem.batch)
+        self.event_values = np.full((self.count, len(problem.events)), np.nan)
         self.channels: dict[str, np.ndarray] = {}
         self.held: dict[str, np.ndarray] = {}
         self.memories: np.ndarray | None = None
@@ -357,31 +360,43 @@ class ChosenSteps:
         self.q[place, lane[which]], self.flats[place, lane[which]] = dense.at(which, fraction)
 
     def _find_events(self, dense: _Dense, begin: np.ndarray, size: np.ndarray) -> None:
+        """In pieces of the attempts: a quarter of one is not longer than the distance of the records."""
         kernel, problem = self.code.events, self.problem
         if kernel is None:
             return
+        parts = np.clip(np.ceil(size / (4 * problem.step * problem.record_every)), 1, MOST_PARTS).astype(int)
+        attempt = np.repeat(np.arange(len(size)), parts)
+        first = (np.arange(len(attempt)) - np.repeat(np.cumsum(parts) - parts, parts)) / parts[attempt]
+        width, rows = 1.0 / parts[attempt], dense.lane[attempt]
 
-        def reach(attempts: np.ndarray, x: np.ndarray) -> Reached:
-            q, flats = dense.at(attempts, x)
+        def reach(piece: np.ndarray, x: np.ndarray) -> Reached:
+            here, fraction = attempt[piece], first[piece] + x * width[piece]
+            q, flats = dense.at(here, fraction)
             v, memory, work = self._parts(flats)
-            return Reached(kernel(begin[attempts] + x * size[attempts], q, v)[0], q, v, work, memory)
+            return Reached(kernel(begin[here] + fraction * size[here], q, v)[0], q, v, work, memory)
 
-        everything = np.arange(len(begin))
-        before, after = (reach(everything, np.full(len(begin), x)).values for x in (0.0, 1.0))
-        found = crossings(np.stack([before, after]), problem.events)
-        if not len(found):
-            return
-        attempts, which = found[:, 1], found[:, 2]
-        length = size[attempts]
-        self.events.search(
-            np.stack([dense.lane[attempts], which], axis=-1),
-            before[attempts, which],
-            after[attempts, which],
-            begin[attempts],
-            length,
-            lambda times: reach(attempts, times / length),
-            lambda k: Records(np.zeros(0), np.zeros(0)),
-        )
+        everything = np.arange(len(attempt))
+        values = np.stack([reach(everything, np.full(len(attempt), x)).values for x in POINTS], axis=1)
+        # a piece begins with the value that the one before ended with: projections and rounding leave no gap for a crossing
+        order = np.argsort(rows, kind="stable")
+        follows = rows[order][1:] == rows[order][:-1]
+        values[order[1:][follows], 0] = values[order[:-1][follows], -1]
+        known = np.concatenate([[True], ~follows]) & np.isfinite(self.event_values[rows[order]]).all(axis=-1)
+        values[order[known], 0] = self.event_values[rows[order[known]]]
+        self.event_values[rows[order]] = values[order, -1]
+        found = crossings(values, problem.events, lambda piece, x: reach(piece, x).values)
+        start, length = begin[attempt] + first * size[attempt], width * size[attempt]
+        if len(found.step):
+            self.events.search(
+                found,
+                rows[found.step],
+                start[found.step],
+                length[found.step],
+                lambda times: reach(found.step, times / length[found.step]),
+                lambda k: Records(np.zeros(0), np.zeros(0)),
+            )
+        for x in (0, -1):
+            self.events.check_numbers(values[:, x], start + POINTS[x] * length, rows, np.ones(len(rows), dtype=bool))
 
 
 def _times(grid: RecordGrid) -> np.ndarray:

@@ -1,11 +1,16 @@
-"""Events: zeros of functions of the motion, located to tolerance."""
+"""Events: zeros of functions of the motion, located to tolerance.
+
+The functions are evaluated at the ends of all steps and at three points within each, where the state is interpolated (with error control also at the
+distance of the records). Where these values, or parabolas through three of them, cross zero more than once, the step is evaluated again there. So two
+crossings within a step are found if they are a quarter of the step apart, and closer ones of smooth functions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +20,7 @@ from heavytop.compile import Traced, on_symbols, trace
 from heavytop.errors import SimulationError
 from heavytop.functions import Value
 from heavytop.simulate.dynamics import Dynamics
+from heavytop.simulate.outcome import place_in
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,11 +29,13 @@ class Event(Brief, Value):
 
     Parameters
     ----------
-    function : ``fn(t, q, v)`` in NumPy notation; one number.
+    function : ``fn(t, q, v)`` in NumPy notation; one number. Where it is NaN the run raises a SimulationError.
     name : shown in the outcome.
     direction : 1 rising only, -1 falling only, 0 both.
     terminal : whether the trajectory ends there.
     tolerance : of the time in s.
+
+    Two crossings within a step are found if they are a quarter of the step apart, closer ones if the function is smooth.
 
     Examples
     --------
@@ -130,14 +138,88 @@ def _is_truth(value: Array) -> bool:
     return any(to_sx(value).is_op(test) for test in tests)
 
 
-def crossings(values: np.ndarray, events: Sequence[Event]) -> np.ndarray:
-    """Rows (step, trajectory, event) where ``values`` (steps + 1, trajectories, events) cross zero between two steps."""
-    before, after = values[:-1], values[1:]
-    rising = (before < 0) & (after >= 0)
-    falling = (before > 0) & (after <= 0)
-    direction = np.array([event.direction for event in events])
-    found = (rising & (direction >= 0)) | (falling & (direction <= 0))
-    return np.argwhere(found)
+POINTS = np.linspace(0.0, 1.0, 5)
+"""Fractions of a step at which event functions are evaluated."""
+GRAZED = 0.05
+"""Extremum of a parabola, relative to the values it passes through, from which on it is evaluated whether the function crosses zero there."""
+ROUNDS = 4
+"""Extrema that are evaluated in a step."""
+
+
+class Brackets(NamedTuple):
+    """Intervals (m,) with one crossing each: number of the step, number of the event, fractions of the step and values at both ends."""
+
+    step: np.ndarray
+    event: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+
+
+def crossings(
+    values: np.ndarray, events: Sequence[Event], exact: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> Brackets:
+    """Where the event functions cross zero in the direction of their events.
+
+    Parameters
+    ----------
+    values : (m, 5, events) at :data:`POINTS` of m steps; those within may be interpolated.
+    exact : steps (k,) and fractions (k,) -> values (k, events) there.
+    """
+    crossed = _crosses(values[:, :-1], values[:, 1:])
+    once = _crosses(values[:, 0], values[:, -1]) & (crossed.sum(axis=1) == 1)
+    suspect = (crossed.any(axis=1) & ~once) | _extrema(POINTS[:, None], values)[1].any(axis=1)
+    step, event = np.nonzero(once & ~suspect)
+    single = Brackets(step, event, 0.0 * step, 0.0 * step + 1.0, values[step, 0, event], values[step, -1, event])
+    found = [single]
+    step, event = np.nonzero(suspect)
+    if len(step):
+        x, f = np.broadcast_to(POINTS, (len(step), 5)).copy(), values[step, :, event]
+        for k in (1, 2, 3):
+            f[:, k] = exact(step, x[:, k])[np.arange(len(step)), event]
+        for _ in range(ROUNDS):
+            where, grazes, depth = _extrema(x[..., None], f[..., None])
+            row = np.flatnonzero(grazes.any(axis=1))
+            if not len(row):
+                break
+            new = where[row, np.argmin(np.where(grazes, depth, np.inf), axis=1)[row, 0], 0]
+            values_there = np.full(len(step), np.nan)
+            values_there[row] = exact(step[row], new)[np.arange(len(row)), event[row]]
+            # all rows get a point, so that they stay equally long: the others their end again
+            x = np.concatenate([x, np.ones((len(step), 1))], axis=1)
+            f = np.concatenate([f, f[:, -1:]], axis=1)
+            x[row, -1], f[row, -1] = new, values_there[row]
+            order = np.argsort(x, axis=1, kind="stable")
+            x, f = np.take_along_axis(x, order, axis=1), np.take_along_axis(f, order, axis=1)
+        row, part = np.nonzero(_crosses(f[:, :-1], f[:, 1:]))
+        found.append(Brackets(step[row], event[row], x[row, part], x[row, part + 1], f[row, part], f[row, part + 1]))
+    result = Brackets(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+    direction = np.array([event.direction for event in events])[result.event]
+    wanted = np.where(result.before < 0, direction >= 0, direction <= 0)
+    return Brackets(*(array[wanted] for array in result))
+
+
+def _crosses(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    return ((before < 0) & (after >= 0)) | ((before > 0) & (after <= 0))
+
+
+def _extrema(x: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Vertices of parabolas through three neighbours of ``f`` (m, n, events) of one sign at ``x``: place, whether it reaches zero, depth."""
+    (xa, xb, xc), (fa, fb, fc) = ((y[..., :-2, :], y[..., 1:-1, :], y[..., 2:, :]) for y in (x, f))
+    sign = np.sign(fb)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        slope = (fb - fa) / (xb - xa)
+        bend = ((fc - fb) / (xc - xb) - slope) / (xc - xa)
+        place = 0.5 * (xa + xb) - 0.5 * slope / bend
+        depth = sign * (fa + slope * (place - xa) + bend * (place - xa) * (place - xb))
+        least = np.minimum(np.abs(fa), np.abs(fc))
+        grazes = (sign * fa > 0) & (sign * fc > 0) & (sign * bend > 0) & (place > xa) & (place < xc)
+        grazes &= depth < GRAZED * np.maximum(least, np.abs(fb))
+        # a point that was evaluated is not evaluated again
+        grazes &= (np.abs(place - xb) > 1e-3 * (xc - xa)) & (place - xa > 1e-6) & (xc - place > 1e-6)
+        depth = depth / np.maximum(least, np.abs(fb))
+    return place, grazes, depth
 
 
 class EventLog:
@@ -158,28 +240,31 @@ class EventLog:
 
     def search(
         self,
-        found: np.ndarray,
-        before: np.ndarray,
-        after: np.ndarray,
+        found: Brackets,
+        rows: np.ndarray,
         begin: np.ndarray,
         length: np.ndarray,
         reach: Callable[[np.ndarray], Reached],
         ending: Callable[[int], Any],
     ) -> None:
-        """Locate the crossings that were found in some steps and take them down.
+        """Locate the crossings that were found in some steps and record them.
 
         Parameters
         ----------
-        found : (m, 2) trajectory and event of each.
-        before, after : (m,) values of the event function at the ends of the step.
-        begin, length : (m,) of the step in s.
+        found : m of them. rows : (m,) their trajectories. begin, length : (m,) of their steps in s.
         reach : times (m,) after the begin of the steps -> what is reached there.
         ending : what the time loop knows of the step of crossing k, as an object whose method ``at`` moves it to another state.
         """
-        rows, which = found.T
-        m = np.arange(len(rows))
+        which, m = found.event, np.arange(len(rows))
         tolerance = np.array([self.events[w].tolerance for w in which])
-        times = locate(lambda x: reach(x).values[m, which], before, after, tolerance, length)
+        times = locate(
+            lambda x: reach(x).values[m, which],
+            found.before,
+            found.after,
+            tolerance,
+            found.high * length,
+            found.low * length,
+        )
         last = reach(times)
         now = begin + times
         for k in np.argsort(now, kind="stable"):
@@ -195,6 +280,18 @@ class EventLog:
             state = last.q[k], last.v[k]
             self.occurrences.append(Occurrence(event.name, float(now[k]), index, *state, event.terminal, moment))
 
+    def check_numbers(self, values: np.ndarray, t: np.ndarray, rows: np.ndarray, valid: np.ndarray) -> None:
+        """Raise if an event function (m, events) of trajectories (m,) at times (m,) is NaN at a ``valid`` state, before the trajectory ended."""
+        bad = np.isnan(values) & (valid & ~(t > self.stopped[rows]))[:, None]
+        if not bad.any():
+            return
+        k, which = np.argwhere(bad)[np.argmin(t[np.argwhere(bad)[:, 0]])]
+        index = tuple(int(i) for i in np.unravel_index(rows[k], self.batch)) if self.batch else ()
+        raise SimulationError(
+            f"event {self.events[which].name!r} is NaN at t = {t[k]:.10g} s{place_in(index)}, so its crossings cannot be seen. Write it as a "
+            "function that is a number at all states of the run (for example without roots of negative numbers)."
+        )
+
     def forget_after(self, time: float) -> None:
         """Drop what happened later, unless it ended a trajectory."""
         self.occurrences = [o for o in self.occurrences if o.time <= time or o.terminal]
@@ -207,17 +304,22 @@ class EventLog:
 
 
 def locate(
-    evaluate: Callable[[np.ndarray], np.ndarray], before: np.ndarray, after: np.ndarray, tolerance: np.ndarray, h: Any
+    evaluate: Callable[[np.ndarray], np.ndarray],
+    before: np.ndarray,
+    after: np.ndarray,
+    tolerance: np.ndarray,
+    h: Any,
+    start: Any = 0.0,
 ) -> np.ndarray:
-    """Times (m,) in (0, h] where m functions cross zero, by the method of Illinois safeguarded by bisection.
+    """Times (m,) in (start, h] where m functions cross zero, by the method of Illinois safeguarded by bisection.
 
     Parameters
     ----------
     evaluate : values (m,) at times (m,).
-    before, after : values at 0 and at h.
+    before, after : values at start and at h.
     tolerance : wanted width of the brackets (m,).
     """
-    low, high = np.zeros(len(before)), np.zeros(len(before)) + h
+    low, high = np.zeros(len(before)) + start, np.zeros(len(before)) + h
     f_low, f_high = before.copy(), after.copy()
     for sweep in range(80):
         open_ = (high - low > tolerance) & (f_high != 0)

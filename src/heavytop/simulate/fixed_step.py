@@ -14,7 +14,7 @@ import numpy as np
 from heavytop._progress import Progress
 from heavytop.compile import Steps
 from heavytop.errors import SimulationError
-from heavytop.simulate.events import EventLog, Reached, crossings
+from heavytop.simulate.events import POINTS, EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
 from heavytop.simulate.python_controller import hosted
 from heavytop.simulate.recording import Recording, Records, RunProblem, check_room
@@ -257,26 +257,63 @@ class FixedStep:
 
     def _find_events(self, result: Steps, first: int) -> None:
         problem, log, name = self.problem, self.events, self.at.events
-        if name is None or log is None:
+        if name is None or log is None or len(result.recorded) < 2:
             return
-        values = self._rows(result, name)
-        found = crossings(values, problem.events)
-        found = found[~np.isfinite(log.stopped[found[:, 1]])]
-        if not len(found):
-            return
-        steps, rows, which = found.T
-        shape = (len(result.recorded), problem.count)
-        records = Records.of(result, self.at).each(lambda a: a.reshape(*shape, *a.shape[1 + len(problem.batch) :]))
-        repeated = _RepeatedSteps(self, result, steps, rows)
-        log.search(
-            found[:, 1:],
-            values[steps, rows, which],
-            values[steps + 1, rows, which],
-            problem.start_time + problem.step * (first + steps),
-            np.full(len(steps), problem.step),
-            repeated.reach,
-            lambda k: records.each(lambda array: array[steps[k], rows[k]]),
-        )
+        values, q, v = (self._rows(result, label) for label in (name, self.at.q, self.at.v))
+        n, h = len(values) - 1, problem.step
+        t = problem.start_time + h * (first + np.arange(n + 1))
+        samples = np.stack([values[:-1], *self._within(t, q, v), values[1:]], axis=2)
+        # (step, trajectory) of each pair of neighbouring records
+        step, row = (index.reshape(-1) for index in np.indices((n, problem.count)))
+
+        def repeated(which: np.ndarray) -> _RepeatedSteps:
+            return _RepeatedSteps(self, result, step[which], row[which])
+
+        samples = samples.reshape(-1, *samples.shape[2:])
+        samples[np.isfinite(log.stopped[row])] = np.nan  # over
+        found = crossings(samples, problem.events, lambda which, x: repeated(which).reach(x * h).values)
+        if len(found.step):
+            records = Records.of(result, self.at).each(
+                lambda a: a.reshape(n + 1, problem.count, *a.shape[1 + len(problem.batch) :])
+            )
+            steps, rows = step[found.step], row[found.step]
+            log.search(
+                found,
+                rows,
+                t[steps],
+                np.full(len(steps), h),
+                repeated(found.step).reach,
+                lambda k: records.each(lambda array: array[steps[k], rows[k]]),
+            )
+        valid = (np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)).reshape(-1)
+        step, row = (index.reshape(-1) for index in np.indices((n + 1, problem.count)))
+        valid &= ~(t[step] >= self.failed.reshape(-1)[row])
+        log.check_numbers(values.reshape(len(valid), -1), t[step], row, valid)
+
+    def _within(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
+        """Values (steps, trajectories, events) of event functions at the inner points of each step, from interpolated states.
+
+        q on the manifold from both ends with their velocities, v by cubics through neighbouring steps.
+        """
+        problem, code, h, n = self.problem, self.code, self.problem.step, len(t) - 1
+        if code.between is None or code.events is None:
+            raise SimulationError("there are no events to interpolate.")
+        map_ = problem.dynamics.kernel("joint_velocity")
+        p = problem.dynamics.at_times(problem.rows(problem.p), t[:, None])
+        w = v if map_ is None else map_(q, v, p)[0]
+        nodes = np.arange(min(n + 1, 4))
+        base = np.clip(np.arange(n) - 1, 0, n + 1 - len(nodes))
+        neighbours = v[base[:, None] + nodes]
+        values = []
+        for x in POINTS[1:-1]:
+            place = (np.arange(n) - base + x)[:, None]
+            weights = np.stack(
+                [np.prod((place - np.delete(nodes, j)) / (j - np.delete(nodes, j)), axis=-1) for j in nodes], axis=-1
+            )
+            q_x = code.between(q[:-1], w[:-1], q[1:], w[1:], h, x)[0]
+            v_x = np.einsum("sj,sj...->s...", weights, neighbours)
+            values.append(code.events(np.broadcast_to((t[:-1] + x * h)[:, None], q_x.shape[:2]), q_x, v_x)[0])
+        return values
 
     def _rows(self, result: Steps, name: str) -> np.ndarray:
         """Records (n, trajectories, ...) of a block."""

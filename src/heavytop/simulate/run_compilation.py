@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from heavytop.compile import Kernel, Schedule, Stepper, Traced
+from heavytop._arrays import Array
+from heavytop.compile import Kernel, Schedule, Stepper, Traced, trace
+from heavytop.coordinates import Coordinates
 from heavytop.functions import is_local, key, store
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.energy_monitor import beginning
@@ -25,12 +28,14 @@ class Native:
     ----------
     events : their values as a kernel of (t, q, v); None if there are none.
     dense : states within an attempt, see :func:`.dense_output`; None where the step is fixed.
+    between : configurations within a fixed step, see :func:`between`; None without events.
     """
 
     stepper: Stepper
     terminals: Terminals
     events: Kernel | None
     dense: Kernel | None = None
+    between: Kernel | None = None
 
     def start(self, problem: RunProblem) -> dict[str, np.ndarray]:
         """The state of the stepper at the start of a run; missing entries are zero."""
@@ -71,8 +76,15 @@ def native(problem: RunProblem, events: Traced | None, step: str | None, lanes: 
         inside = None if integrator.chooses_step else events
         stepper = _stepper(problem, _inside(integrator, problem.plan.control), inside, mark, lanes)
         at = Terminals.of(stepper)
-        dense = _dense(dynamics, stepper, at) if integrator.chooses_step else None
-        return Native(stepper, at, None if events is None else Kernel(events), dense)
+        if integrator.chooses_step:
+            flats = stepper.layout.shapes[at.own["dense_flats"]][0]
+            within = _kernel(dynamics, f"dense {flats}", lambda: dense_output(dynamics.coordinates, flats))
+            return Native(stepper, at, None if events is None else Kernel(events), within)
+        if events is None:
+            return Native(stepper, at, None)
+        return Native(
+            stepper, at, Kernel(events), None, _kernel(dynamics, "between", lambda: between(dynamics.coordinates))
+        )
 
     where = (
         None
@@ -82,15 +94,26 @@ def native(problem: RunProblem, events: Traced | None, step: str | None, lanes: 
     return store.get(where, make), bool(fresh)
 
 
-def _dense(dynamics: Dynamics, stepper: Stepper, at: Terminals) -> Kernel:
-    flats = stepper.layout.shapes[at.own["dense_flats"]][0]
-
-    def build() -> Traced:
-        return dense_output(dynamics.coordinates, flats)
-
+def _kernel(dynamics: Dynamics, name: str, build: Callable[[], Traced]) -> Kernel:
     if dynamics.equations_key is None:
         return Kernel(build())
-    return Kernel.cached(f"{dynamics.equations_key} dense {flats}", build)
+    return Kernel.cached(f"{dynamics.equations_key} {name}", build)
+
+
+def between(coordinates: Coordinates) -> Traced:
+    """(q0, w0, q1, w1, h, x) -> q at a fraction ``x`` of a step, from both ends and their velocities.
+
+    ``q0 o exp(h (x w0 + x^2/2 (w1 - w0)))``, moved on by ``x^2 (3 - 2 x)`` of the rest to q1: Hermite's cubic where the space is flat, exact for
+    steady spins of any number of turns.
+    """
+
+    def within(q0: Array, w0: Array, q1: Array, w1: Array, h: Array, x: Array) -> dict[str, Array]:
+        rest = coordinates.difference(coordinates.retract(q0, 0.5 * h * (w0 + w1)), q1)
+        near = coordinates.retract(q0, h * (x * w0 + 0.5 * x * x * (w1 - w0)))
+        return {"q": coordinates.retract(near, x * x * (3 - 2 * x) * rest)}
+
+    nq, nw = (coordinates.nq,), (coordinates.nv,)
+    return trace(within, {"q0": nq, "w0": nw, "q1": nq, "w1": nw, "h": (), "x": ()}, name="between")
 
 
 def _inside(integrator: Integrator, control: Control) -> Control:
