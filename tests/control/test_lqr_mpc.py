@@ -443,3 +443,40 @@ def test_bounded_functions_that_are_not_finite(cart: ht.Model) -> None:
     state = [-0.3, 0.1], [0.0, 0.0]
     assert ahead(0.0, *state) == pytest.approx(free(0.0, *state), rel=1e-6)
     assert (ahead.failures, free.failures) == (1, 0)
+
+
+# --- weights ------------------------------------------------------------------------------------------------------------------
+
+
+def test_matrices_of_weights() -> None:
+    """Full matrices Q and R per second against SciPy's solution for a mass that is pushed, and against diagonal weights."""
+    from scipy.linalg import solve_discrete_are
+
+    system = ht.System(gravity=(0, 0, 0), name="mass")
+    system.body("mass", joint=ht.Prismatic("x"), inertia=ht.Inertia(2.0))
+    system.input("push", ht.JointForce("mass"))
+    model, h = system.derive(), 0.01
+    A, B = np.array([[1, h], [0, 1]]), np.array([[h**2 / 4], [h / 2]])
+    Q, R = np.array([[3.0, 0.4], [0.4, 1.0]]), np.array([[0.5]])
+    P = solve_discrete_are(A, B, Q * h, R * h)
+    expected = np.linalg.solve(R * h + B.T @ P @ B, B.T @ P @ A)
+    assert np.allclose(control.lqr(model, [0.0], Q=Q, R=R, step=h).gains[0], expected, rtol=1e-9)
+    cart = cart_with_pole(False)
+    diagonal = control.lqr(cart, np.zeros(2), Weights([10.0, 5.0], [1.0, 0.1], 0.3))
+    full = control.lqr(cart, np.zeros(2), Weights(inputs=0.3), Q=np.diag([10.0, 5.0, 1.0, 0.1]))
+    assert np.array_equal(diagonal.gains, full.gains)
+    for given, match in (
+        ({"Q": np.eye(2)}, "shape"),
+        ({"R": [[0.0]]}, "definite"),
+        ({"Q": np.triu(np.ones((4, 4)))}, "symmetric"),
+    ):
+        with pytest.raises((ht.errors.ControlError, ht.errors.ShapeError), match=match):
+            control.lqr(cart, np.zeros(2), **given)
+
+
+def test_default_weights_are_the_documented_ones() -> None:
+    """10 and 1, but 5 and 0.1 for rotation vectors of attitudes; an angle of a joint counts like a translation (docs/control/predictive.md)."""
+    assert Weights().vectors(ht.library.cart_pole().derive(native=False))[0].tolist() == [10.0, 10.0, 1.0, 1.0]
+    states, inputs = Weights().vectors(ht.library.quadcopter().derive(native=False))
+    assert states.tolist() == [10.0] * 3 + [5.0] * 3 + [1.0] * 3 + [0.1] * 3
+    assert inputs.tolist() == [0.1] * 4

@@ -374,6 +374,34 @@ def test_joint_names_with_a_common_prefix() -> None:
     assert bounds.upper.tolist() == [2.0, 0.5]
 
 
+def test_limits_of_joints_that_follow_others() -> None:
+    """Limits of a mimic joint bound the joint it follows, and the narrower one counts: laws, predictive control and plans take ``system.limits``."""
+    from heavytop.ocp import state_bounds
+
+    system = ht.System(gravity=(0, 0, 0), name="gripper")
+    system.body("left", joint=ht.Prismatic("y"), inertia=ht.Inertia(0.1))
+    ratio = system.parameter("ratio", -2.0)
+    system.body("right", joint=ht.Coupled(ht.Prismatic("y"), "left", ratio, 0.1), inertia=ht.Inertia(0.1))
+    system.input("motor", ht.JointForce("right"))
+    system.limit("right", lower=-0.1, upper=0.3, velocity=1.0, effort=4.0)  # -0.1 <= left <= 0.1
+    system.limit("left", lower=-0.05, upper=0.2, velocity=0.8)
+    model = system.derive()
+    for limits in (system.limits, dict(reversed(list(system.limits.items())))):
+        bounds = state_bounds(model, None, None, (), limits)
+        assert bounds is not None
+        assert sorted(zip(bounds.labels, bounds.lower.tolist(), bounds.upper.tolist(), strict=True)) == [
+            ("'left.v_x'", -0.5, 0.5),
+            ("'left.x'", -0.05, 0.1),
+        ]
+    law = control.lqr(model, [0.0], limits=system.limits)
+    assert law(0.0, [5.0], [0.0]).tolist() == [4.0]
+    assert control.mpc(model, [0.0], horizon=3, limits=system.limits)(0.0, [0.05], [0.0]).shape == (1,)
+    plan = ht.plan(model, [0.0], [0.09], limits=system.limits, steps=8, duration=1.0, tolerance=1e-4)
+    assert np.abs(plan.v).max() <= 0.5 + 1e-6
+    with pytest.raises(ht.errors.PlanError, match="0.1"):
+        ht.plan(model, [0.0], [0.15], limits=system.limits, steps=8, duration=1.0)
+
+
 def test_systems_with_explicit_time_are_rejected() -> None:
     system = ht.System(gravity=(0, 0, 0), name="blown")
     t = system.time

@@ -137,10 +137,15 @@ def rolling_ball(radius: float = 0.1, mass: float = 1.0, turntable: float = 0.0,
 def car(wheelbase: float = 2.5, minimal: bool = True) -> System:
     """A car in the plane: rear wheels that do not slip sideways, front wheels that steer (a bicycle model).
 
-    Inputs: drive force and steering torque. Minimal velocities: speed of the rear axle, steering rate.
+    Input: the steering torque ``steer``, N m; a drive force (N) is added as below. Minimal velocities: speed of the rear axle, steering rate.
 
     >>> car().derive(native=False)
     Model('car': nq=4, nv=2, nu=1, bodies=2)
+    >>> import heavytop as ht
+    >>> driven = car()
+    >>> driven.input("drive", ht.Wrench("chassis", force=(1, 0, 0)))
+    >>> driven.derive(native=False).u_names
+    ('steer', 'drive')
     """
     if wheelbase <= 0:
         raise ModelError(f"the wheelbase of a car must be positive, got {wheelbase}.")

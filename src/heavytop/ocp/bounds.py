@@ -17,7 +17,8 @@ from heavytop._format import format_vector
 from heavytop.compile import on_symbols
 from heavytop.errors import ControlError, ShapeError, unknown_name, wrong_shape
 from heavytop.functions import Value
-from heavytop.system import WORLD, Inertia, JointForce, JointLimits, Model
+from heavytop.system import WORLD, Inertia, JointForce, JointLimits, Model, at_defaults
+from heavytop.system.joints import Coupled, Joint
 
 Pair = tuple[np.ndarray, np.ndarray]
 Bounded = Callable[[Array, Array, Array], Array]
@@ -242,7 +243,10 @@ def named_limits(
         if isinstance(given, JointLimits):
             expanded |= _joint_inputs(model, name, given, what)
             if any(entry not in model.u_names for entry in names):
-                expanded |= _joint_states(model, name, given, error)
+                for entry, (low, high) in _joint_states(model, name, given, error).items():
+                    # joints that follow another one limit its coordinate, too
+                    lower, upper = expanded.get(entry, (-np.inf, np.inf))
+                    expanded[entry] = _pair((max(low, lower), min(high, upper)), f"{what} of {entry!r}", error)
         elif name not in names:
             raise unknown_name(f"{_kinds(model, names)} of {model.name!r} (in {what})", str(name), names)
         else:
@@ -258,7 +262,7 @@ def _kinds(model: Model, names: Sequence[str]) -> str:
 
 def _joint_inputs(model: Model, name: Any, given: JointLimits, what: str = "limits") -> dict[str, tuple[float, float]]:
     """Limits of the inputs that drive a joint, by their names."""
-    joints = [edge.label for edge in model.description.joints]
+    joints = _movable(model)
     if name not in joints:
         raise unknown_name(f"joint of {model.name!r} (in {what})", str(name), joints)
     pairs: dict[str, tuple[float, float]] = {}
@@ -269,18 +273,36 @@ def _joint_inputs(model: Model, name: Any, given: JointLimits, what: str = "limi
     return pairs
 
 
+def _movable(model: Model) -> dict[str, Joint]:
+    """Joints by name: those with coordinates, and those that follow another one, such as the mimic joints of robot files."""
+    edges = model.description.graph.edges
+    return {edge.label: edge.joint for edge in edges if edge.joint.coordinates.nq or edge.joint.follows is not None}
+
+
 def _joint_states(
     model: Model, name: Any, given: JointLimits, error: type[Exception] = ControlError
 ) -> dict[str, tuple[float, float]]:
-    """Limits of coordinate and velocity of a joint, by their names; empty for a joint with several coordinates."""
+    """Limits of coordinate and velocity of a joint, by their names; empty for a joint with several coordinates.
+
+    Those of a joint that follows another one, ratio q + offset, limit the coordinate q of that one.
+    """
     pairs: dict[str, tuple[float, float]] = {}
-    q_names = model.q_names[model.coordinates.q_slice(name)]
-    if len(q_names) != 1:
+    joint, source, ratio, offset = _movable(model)[name], name, 1.0, 0.0
+    if isinstance(joint, Coupled):
+        own = model.description.parameters
+        source, ratio, offset = (
+            joint.source,
+            float(at_defaults(joint.ratio, own)),
+            float(at_defaults(joint.offset, own)),
+        )
+    q_names = model.q_names[model.coordinates.q_slice(source)]
+    if len(q_names) != 1 or ratio == 0:
         return pairs
-    low = -np.inf if given.lower is None else given.lower
-    high = np.inf if given.upper is None else given.upper
+    ends = -np.inf if given.lower is None else given.lower, np.inf if given.upper is None else given.upper
+    low, high = _pair(ends, f"limits of {name!r}", error)
     if np.isfinite(low) or np.isfinite(high):
-        pairs[q_names[0]] = _pair((low, high), f"limits of {q_names[0]!r}", error)
+        low, high = sorted(((low - offset) / ratio, (high - offset) / ratio))
+        pairs[q_names[0]] = low, high
     if given.velocity is None:
         return pairs
     if model.v_names != model.coordinates.v_names:
@@ -288,8 +310,8 @@ def _joint_states(
             f"the velocity of joint {name!r} is limited, but {model.name!r} has its own velocity coordinates. Limit these by their "
             f"names, such as {model.v_names[0]!r}, or limit inputs only."
         )
-    speed = model.v_names[model.coordinates.v_slice(name)][0]
-    pairs[speed] = _pair((-given.velocity, given.velocity), f"limits of {speed!r}", error)
+    speed, most = model.v_names[model.coordinates.v_slice(source)][0], given.velocity / abs(ratio)
+    pairs[speed] = _pair((-most, most), f"limits of {speed!r}", error)
     return pairs
 
 

@@ -36,8 +36,9 @@ class Weights:
 
     Parameters
     ----------
-    places : a number or one for each entry of the chart; None: 10 along shifts, 5 about turns.
-    speeds : a number or (nv,); None: 1, and 0.1 for the velocities of turns.
+    places : a number or one for each entry of the chart; None: 10, and 5 for the rotation vectors of attitudes (``Free``, ``Spherical``). The angle
+        of a revolute joint has the weight 10.
+    speeds : a number or (nv,); None: 1, and 0.1 for the angular velocities of attitudes.
     inputs : a number or (nu,).
 
     Examples
@@ -360,6 +361,8 @@ def lqr(
     step: float | None = None,
     final: np.ndarray | None = None,
     parameters: Mapping[str, Any] | None = None,
+    Q: Any = None,
+    R: Any = None,
 ) -> LinearQuadratic:
     """Linear-quadratic regulator along a reference: constant at a set point, periodic along a periodic motion, else up to its end.
 
@@ -369,6 +372,8 @@ def lqr(
     reference : a feasible motion with a duration or a period (``plan.reference``), or a configuration (nq,) that inputs within the limits
         can hold.
     cost : weights of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
+    Q, R : instead, full matrices (nx, nx) and (nu, nu) of the deviations x = (place, velocity) and of the inputs, cost x^T Q x + u^T R u per second.
+        One of them replaces its part of ``cost``.
     final : (nx, nx) terminal cost of a motion with an end; None: that of the regulator at rest, if the motion ends at rest.
     inputs : u_R(times) (n, nu), or constant ones (nu,); default: the inputs the reference requires, for a plan ``plan.inputs``.
     limits : of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or joint limits (``system.limits``, of which efforts apply);
@@ -390,7 +395,8 @@ def lqr(
     if not isinstance(reference, Reference):
         reference = Reference.set_point(model, reference)
     reference = reference.with_parameters(parameters, model)
-    Q, R = (cost or Weights()).vectors(model)
+    diagonals = (np.diag(x) for x in (cost or Weights()).vectors(model))
+    Q, R = (_form(*x) for x in zip("QR", (Q, R), diagonals, strict=True))
     constant, period = reference.is_constant, reference.period if reference.duration is None else None
     if not constant and period is None and reference.duration is None:
         raise ControlError(
@@ -412,7 +418,7 @@ def lqr(
     A, B = linearized_steps(
         model, reference, times[:-1] if not constant else times, h if constant else (end - begin) / count, given
     )
-    Q, R = np.diag(Q) * h, np.diag(R) * h
+    Q, R = Q * h, R * h
     bounds = input_bounds(model, limits)
     if constant:
         q, v, _ = reference(times)
@@ -443,6 +449,22 @@ def lqr(
     costs.reverse()
     gains.append(gains[-1] if period is None else gains[0])
     return LinearQuadratic(model, reference, times, np.array(gains), np.array(costs), given, bounds, period)
+
+
+def _form(name: str, given: Any, default: np.ndarray) -> np.ndarray:
+    """A symmetric matrix of weights, checked."""
+    if given is None:
+        return default
+    matrix = numbers(given, f"{name} of the regulator")
+    if matrix.shape != default.shape:
+        what = "deviations of places and velocities" if name == "Q" else "inputs"
+        raise wrong_shape(f"{name} of the regulator", default.shape, matrix.shape, f"One row per entry of the {what}.")
+    least = float(np.linalg.eigvalsh(matrix)[0]) if np.allclose(matrix, matrix.T, rtol=1e-9, atol=0.0) else np.nan
+    size = float(np.max(np.abs(matrix)))
+    if not (least >= -1e-12 * size if name == "Q" else least > 0):
+        need = "positive semidefinite" if name == "Q" else "positive definite"
+        raise ControlError(f"{name} of the regulator must be symmetric and {need}, got {matrix.tolist()}.")
+    return matrix
 
 
 def _check_repeats(model: Model, ends: np.ndarray, period: float) -> None:
