@@ -50,6 +50,30 @@ def test_looping_is_followed_and_balanced() -> None:
     assert looping().pose()[:, 2, 2].min() < -0.99
 
 
+def test_commands_are_counted_before_the_lag() -> None:
+    """With noise the commands are at their limits and chatter; the thrusts behind the lag of the motors show little of it."""
+    flight = fly(quadcopter(), "hover", noise=40.0, rotors=True, until=0.3)
+    commands, n = flight.run.u, flight.numbers()
+    at_limit = np.any((commands <= 1e-8) | (commands >= 6.0 - 1e-8), axis=1)
+    assert n["time at limits [%]"] == 100 * np.mean(at_limit) > 30
+    assert 0.0 < n["thrust least [N]"] < n["thrust largest [N]"] < 6.0
+    assert (n["command least [N]"], n["command largest [N]"]) == (commands.min(), commands.max())
+    assert n["command change per sample [N]"] == pytest.approx(np.abs(np.diff(commands, axis=0)).mean(), rel=1e-12)
+    report = flight_report(flight)
+    panel = next(panel for panel in report.panels if panel.title == "Commanded thrusts")
+    assert panel.limits == (0.0, 6.0)
+    np.testing.assert_array_equal(panel.series["rotor 1"], commands[:, 0])
+    rows = {row[0]: row[1] for table in report.tables for row in table.rows}
+    assert rows["commands at their limits"] == f"{100 * np.mean(at_limit):.3g} % of the time"
+    assert looping().numbers()["time at limits [%]"] == 0
+
+
+def test_commands_of_a_detailed_plant() -> None:
+    flight = fly(tricopter_with_load_full(), "hover", until=0.02)
+    assert flight.commands.shape == (len(flight.t), 6)
+    np.testing.assert_allclose(flight.commanded_thrusts.sum(axis=1), flight.vehicle.weight, rtol=1e-3)
+
+
 def test_report_shows_the_flight(tmp_path) -> None:
     report = flight_report(looping())
     assert report.title == "Quadcopter, looping"

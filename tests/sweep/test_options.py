@@ -123,10 +123,31 @@ def test_options_of_flights_are_those_of_fly_but_for_what_the_page_says() -> Non
     assert others == {"maneuver", "step"}
 
 
-@pytest.mark.parametrize("given", [{"law": "robust"}, {"over": {"law": ["energy", "robust"]}}])
-def test_the_robust_controller_is_flown_point_by_point(given: dict[str, Any]) -> None:
-    with pytest.raises(SweepError, match=r"'robust'.*function of one point"):
-        ht.sweep(copters.quadcopter(), **{"over": {"wind": [0.0]}, "maneuver": "hover", "until": 0.1, **given})
+@pytest.mark.slow
+def test_the_robust_controller_in_batches() -> None:
+    """Flights of a sweep are those of ``fly``, with noise of different seeds in one batch."""
+    quad, how = copters.quadcopter(), {"maneuver": "hover", "until": 0.2, "step": 1e-3, "noise": 1.0, "rotors": True}
+    result = ht.sweep(quad, over={"law": ["energy", "robust"], "seed": [0, 1]}, **how)
+    for law in ("energy", "robust"):
+        for seed in (0, 1):
+            flight = copters.fly(quad, law=law, seed=seed, **how)
+            found = {name: float(result[name].sel(law=law, seed=seed)) for name in ("position_error", "command_change")}
+            assert found == {"position_error": flight.position_error[-1], "command_change": flight.command_change}
+    with pytest.raises(SweepError, match="rotors=True"):
+        ht.sweep(quad, over={"lag": [0.02]}, law="robust", maneuver="hover", until=0.1)
+
+
+def test_commands_in_sweeps_are_those_before_the_lag() -> None:
+    quad, how = copters.quadcopter(), {"maneuver": "hover", "until": 0.2, "step": 1e-3}
+    result = ht.sweep(quad, over={"noise": [0.0, 40.0]}, **how)
+    flight = copters.fly(quad, noise=40.0, **how)
+    assert result["time_at_limits"].values.tolist() == [0.0, flight.saturated]
+    assert float(result["command_change"][1]) == pytest.approx(flight.command_change, rel=1e-12)
+    assert result["command_change"].attrs["units"] == "N"
+    late = ht.sweep(quad, over={"lag": [0.05], "noise": [40.0]}, **how)
+    assert float(late["time_at_limits"].squeeze()) > 0.3
+    sparse = ht.sweep(quad, over={"noise": [40.0]}, record_every=10, **how)
+    assert np.isnan(float(sparse["command_change"][0]))  # the samples between the records are unknown
 
 
 def test_threads_of_flights_are_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,9 @@ from heavytop.copters.conditions import Conditions as Conditions
 from heavytop.copters.flight import (
     Flight as Flight,
     angle_between,
+    at_limits,
+    change_per_sample,
+    commands_of,
     desired_poses,
     distance_between,
     flown_poses,
@@ -30,7 +33,7 @@ from heavytop.copters.rotor_failure.failover import Failover as Failover
 from heavytop.copters.rotor_failure.remaining import Remaining as Remaining, remaining as remaining
 from heavytop.copters.rotor_plant import RotorPlant as RotorPlant
 from heavytop.copters.tricopter_detailed import tricopter_with_load_full as tricopter_with_load_full
-from heavytop.copters.vehicle import GRAVITY, LAWS, Vehicle as Vehicle
+from heavytop.copters.vehicle import COMMANDED, GRAVITY, LAWS, Vehicle as Vehicle
 from heavytop.copters.vehicles import (
     bicopter as bicopter,
     hexacopter as hexacopter,

@@ -17,7 +17,7 @@ from heavytop.copters.conditions import Conditions
 from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.copters.robust_controller import agile_law
 from heavytop.copters.rotor_plant import RotorPlant
-from heavytop.copters.vehicle import Vehicle
+from heavytop.copters.vehicle import COMMANDED, Vehicle
 from heavytop.errors import HeavytopError
 from heavytop.functions import Portable
 from heavytop.geometry import se3, so3
@@ -40,7 +40,7 @@ class Flight(Shown, Portable):
     ----------
     run : of the plant; its first inputs are those of the vehicle.
     law : its name. limits : whether the inputs were limited. integral : whether the law had integral action.
-    rotors : whether the plant had lagging rotor speeds and drag.
+    rotors : whether the plant had lagging rotor speeds and drag. period : of the samples of the controller, s.
 
     Examples
     --------
@@ -59,12 +59,14 @@ class Flight(Shown, Portable):
     integral: bool
     conditions: Conditions = field(default_factory=Conditions)
     rotors: bool = False
+    period: float | None = None
 
     @classmethod
     def of(cls, flown: Composition, run: Run) -> Flight:
         """The flight of a composition."""
         return cls(
-            flown.vehicle, flown.maneuver, run, flown.law_name, flown.limited, flown.integrating, flown.conditions, flown.rotors
+            flown.vehicle, flown.maneuver, run, flown.law_name, flown.limited, flown.integrating, flown.conditions, flown.rotors,
+            flown.timing[1],
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -95,6 +97,16 @@ class Flight(Shown, Portable):
         if self.rotors:
             return RotorPlant(self.vehicle).forces(self.run.q, self.run.v)
         return self.run.u[..., : self.vehicle.airframe.inputs]
+
+    @cached_property
+    def commands(self) -> np.ndarray:
+        """(n, nu) inputs that the controller commands, N: of rotors before the lag of their motors."""
+        return commands_of(self.vehicle, self.run)
+
+    @property
+    def lags(self) -> bool:
+        """Whether the thrusts lag behind their commands."""
+        return self.rotors or self.vehicle.full is not None
 
     @cached_property
     def desired(self) -> np.ndarray:
@@ -138,6 +150,11 @@ class Flight(Shown, Portable):
         return self.vehicle.airframe.thrusts(self.u)
 
     @cached_property
+    def commanded_thrusts(self) -> np.ndarray:
+        """(n, rotors) commanded thrusts, N."""
+        return self.vehicle.airframe.thrusts(self.commands[..., : self.vehicle.airframe.inputs])
+
+    @cached_property
     def outcome(self) -> Outcome:
         """The outcome of the run, or ``lost`` if the vehicle tumbles or is far from its reference at the end."""
         end = self.run.outcome
@@ -173,15 +190,13 @@ class Flight(Shown, Portable):
 
     @property
     def saturated(self) -> float:
-        """Share of the time with an input at a limit."""
-        if self.vehicle.limits is None or not self.limits:
-            return 0.0
-        u = self.run.u[..., : self.vehicle.model.nu] if self.vehicle.limbs else self.u
-        if isinstance(self.vehicle.limits, TiltLimits):
-            return float(np.mean(self.vehicle.limits.active(u)))
-        lower, upper = self.vehicle.limits.bounds(self.vehicle.model)
-        slack = 1e-9 * np.maximum(1.0, np.abs(upper - lower))
-        return float(np.mean(np.any((u <= lower + slack) | (u >= upper - slack), axis=-1)))
+        """Share of the time with a command at a limit."""
+        return float(np.mean(at_limits(self.vehicle, self.commands))) if self.limits or self.rotors else 0.0
+
+    @property
+    def command_change(self) -> float:
+        """Mean change of the command of a rotor from one sample to the next, N: its total variation per sample."""
+        return float(change_per_sample(self.vehicle, self.run, self.commands, self.period))
 
     def numbers(self) -> dict[str, float]:
         """The figures of merit by name, in SI units and degrees."""
@@ -203,6 +218,9 @@ class Flight(Shown, Portable):
         result |= {
             "thrust least [N]": float(self.thrusts.min()),
             "thrust largest [N]": float(self.thrusts.max()),
+            "command least [N]": float(self.commanded_thrusts.min()),
+            "command largest [N]": float(self.commanded_thrusts.max()),
+            "command change per sample [N]": self.command_change,
             "time at limits [%]": 100 * self.saturated,
         }
         for name, label in (("energy", "energy balance [J]"), ("phi", "drift off the manifold")):
@@ -210,6 +228,39 @@ class Flight(Shown, Portable):
                 result[label] = self.run.invariants[name].drift
         result["times real time"] = self.real_time_factor
         return result
+
+
+def commands_of(vehicle: Vehicle, run: Run) -> np.ndarray:
+    """(n, *batch, nu) inputs of the vehicle that its controller commands."""
+    given = run.channels.get(COMMANDED)
+    return run.u[..., : vehicle.model.nu] if given is None else given
+
+
+def at_limits(vehicle: Vehicle, u: np.ndarray) -> np.ndarray:
+    """Whether some of the inputs u (..., nu) is at a limit of the vehicle or beyond it (...)."""
+    if vehicle.limits is None:
+        return np.zeros(u.shape[:-1], dtype=bool)
+    if isinstance(vehicle.limits, TiltLimits):
+        return vehicle.limits.active(u)
+    lower, upper = vehicle.limits.bounds(vehicle.model)
+    slack = 1e-9 * np.maximum(1.0, np.abs(upper - lower))
+    return np.any((u <= lower + slack) | (u >= upper - slack), axis=-1)
+
+
+def change_per_sample(vehicle: Vehicle, run: Run, commands: np.ndarray, period: float | None = None) -> np.ndarray:
+    """Total variation of the commands of the rotors per sample, their mean (*batch), N; NaN if a run does not record every sample.
+
+    ``period`` : of the samples, s; None: the step.
+    """
+    step, every = run.settings.step, run.settings.record_every
+    period = step if period is None else period
+    if every * step > 1.001 * period:
+        return np.full(commands.shape[1:-1], np.nan)
+    u = commands[..., : vehicle.airframe.inputs]
+    # a command is held for a sample: differences of records within it are zero
+    recorded = np.sum(np.isfinite(u[..., 0]), axis=0) - 1
+    samples = np.maximum(recorded * every * step / period, 1.0)
+    return np.nansum(np.mean(np.abs(np.diff(u, axis=0)), axis=-1), axis=0) / samples
 
 
 def rms(x: np.ndarray) -> float:

@@ -15,7 +15,7 @@ from heavytop._arrays import Array, concatenate, vector
 from heavytop.control import OnPart, Seen
 from heavytop.copters.loads import tricopter_with_load
 from heavytop.copters.rotor_plant import extended_state
-from heavytop.copters.vehicle import Vehicle, add_rotors, weight_of
+from heavytop.copters.vehicle import COMMANDED, Vehicle, add_rotors, weight_of
 from heavytop.copters.vehicles import TRICOPTER_ARMS, hull
 from heavytop.functions import recipe
 from heavytop.geometry import se3, so3
@@ -101,6 +101,10 @@ class CascadedController(OnPart):
             spins.append(-sign * d.drag_ratio * thrust + plant.propeller_inertia * d.motor * (wanted - spin))
             thrusts.append(thrust)
         return concatenate(vector(*tilts), vector(*spins), vector(*thrusts))
+
+    def channels(self, at: Seen, u: Array) -> dict[str, Array]:
+        """The forces that servos and motors are to make."""
+        return {COMMANDED: u}
 
 
 @recipe

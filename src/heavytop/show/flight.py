@@ -186,6 +186,9 @@ def _panels(flight: Flight, keep: np.ndarray) -> list[Panel]:
     # inputs at full rate: the page keeps the extremes when it thins them out
     rotors = {f"rotor {k + 1}": y for k, y in enumerate(flight.thrusts.T)}
     panels.append(Panel("Thrusts", "N", rotors, limits=shape.thrust_range if flight.limits else None, times=flight.t))
+    if flight.lags:
+        rotors = {f"rotor {k + 1}": y for k, y in enumerate(flight.commanded_thrusts.T)}
+        panels.append(Panel("Commanded thrusts", "N", rotors, limits=shape.thrust_range, times=flight.t))
     if any(part.tilt is not None for part in shape.rotors):
         tilts = np.degrees(np.unwrap(shape.tilts(flight.u), axis=0))
         panels.append(
@@ -247,6 +250,9 @@ def rows_of(flight: Flight) -> list[tuple[str, str, str]]:
         rows.append(("swing error of the load", angle(swing.max()), angle(np.sqrt(np.mean(swing**2)))))
     thrust = np.sqrt(np.mean(flight.thrusts**2))
     rows.append(("thrust of a rotor", f"{n['thrust largest [N]']:.3g} N", f"{thrust:.3g} N"))
+    if flight.lags:
+        command = np.sqrt(np.mean(flight.commanded_thrusts**2))
+        rows.append(("commanded thrust of a rotor", f"{n['command largest [N]']:.3g} N", f"{command:.3g} N"))
     return rows
 
 
@@ -257,8 +263,9 @@ def single_rows(flight: Flight) -> list[tuple[str, str]]:
     if flight.swing_error is not None:
         rows.append(("swing error at the end", angle(n["swing error end [deg]"])))
     rows.append(
-        ("inputs at their limits", f"{n['time at limits [%]']:.3g} % of the time" if flight.limits else "not limited")
+        ("commands at their limits", f"{n['time at limits [%]']:.3g} % of the time" if flight.limits else "not limited")
     )
+    rows.append(("mean change of a command", f"{n['command change per sample [N]']:.3g} N per sample"))
     if flight.vehicle.full is None:
         rows.append(("rotors", "with lag and drag" if flight.rotors else "ideal (--rotors: with lag and drag)"))
     if "energy balance [J]" in n:

@@ -12,20 +12,22 @@ import numpy as np
 from heavytop._arrays import Array, concatenate
 from heavytop.control import Actuated, BaseController, Propellers, Seen
 from heavytop.copters import (
-    ROBUST,
+    COMMANDED,
     Composition,
     Conditions,
     Flight,
     Vehicle,
     angle_between,
+    at_limits,
     catalogue,
+    change_per_sample,
+    commands_of,
     desired_poses,
     distance_between,
     flown_poses,
 )
 from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.errors import ControlError, SweepError, unknown_name
-from heavytop.functions import key, store
 from heavytop.geometry import so3
 from heavytop.ocp import needed_inputs
 from heavytop.simulate import BoundLaw, Dynamics, Run, RunSpec, as_dynamics
@@ -109,8 +111,6 @@ class FlightCases(ModelCases):
         for name in names:
             if name not in known and name not in own:
                 raise unknown_name("variable of a sweep over flights", name, (*known, *own))
-        if self.given.get("law") == ROBUST and "law" not in names:
-            raise _not_in_batches()
         if "attitude" in names and {"tilt", "heading"} & set(names):
             raise SweepError("the start has either an attitude or a tilt with a heading, not both.")
 
@@ -137,29 +137,31 @@ class FlightCases(ModelCases):
     def _make_group(self, chosen: Mapping[str, Any]) -> FlightGroup:
         given = {n: call(v, chosen) if is_function(v) else v for n, v in self.given.items()}
         s = {**SETTINGS, **given, **{n: v for n, v in chosen.items() if n in SETTINGS}}
-        if s["law"] == ROBUST:
-            raise _not_in_batches()
         subject = chosen.get("vehicle", call(self.subject, chosen) if is_function(self.subject) else self.subject)
         vehicle = _vehicle(subject)
         maneuver = make(s["maneuver"], vehicle) if isinstance(s["maneuver"], str) else s["maneuver"]
         noise, until = (None if s[name] is None else float(s[name]) for name in ("noise", "until"))
         conditions = Conditions.of(vehicle, s["wind"], noise, float(s["payload"]), int(s["seed"]), float(s["delay"]))
         limits, rotors, step = bool(s["limits"]), bool(s["rotors"]), float(s["step"])
+        composed = Composition(vehicle, maneuver, s["law"], conditions, limits, s["integral"], rotors, step, until)
         if s["lag"] and (rotors or vehicle.full is not None):
             raise ControlError(f"the rotors of {vehicle.name!r} already lag in this flight: omit lag=.")
-        composed = Composition(vehicle, maneuver, s["law"], conditions, limits, s["integral"], rotors, step, until)
-        shared = key(vehicle, conditions.payload, bool(conditions.wind), rotors)
-        plant = store.get(None if shared is None else ("plant of a flight", shared), lambda: composed.plant)
+        if s["lag"] and composed.robust:
+            raise ControlError(
+                "the robust controller expects the lag of the vehicle's motors: fly it with rotors=True instead of lag=."
+            )
+        step, period = composed.timing
         tracking = composed.tracking()
         if s["lag"]:
             tracking = _with_lag(composed, tracking, float(s["lag"]))
         every = s["record_every"]
         spec = RunSpec(
-            plant,
+            composed.plant,
             float(composed.end),
             step,
             s["integrator"],
             composed.controller(composed.start(), tracking),
+            control_step=period,
             record_every=self.default_record_every if every is None else int(every),
             threads=s.get("threads", 1),
             progress=False,
@@ -173,7 +175,7 @@ class FlightCases(ModelCases):
         if len(members) > 1 or composed.conditions.delay:
             spec = replace(spec, control=StackedLaws([g.bound_law(start) for g in members], which))
         run = spec.ready(start, parameters)
-        return lambda: FlightBatch(run(), composed.vehicle, composed.maneuver)
+        return lambda: FlightBatch(run(), composed)
 
     def _flight_start(
         self, group: FlightGroup, values: Values, count: int
@@ -200,12 +202,6 @@ class FlightCases(ModelCases):
         control = group.composed.controller(start, group.tracking)
         spec = replace(group.spec, control=control, record_every=group.all_records)
         return Flight.of(group.composed, spec(start, {name: value[0] for name, value in parameters.items()}))
-
-
-def _not_in_batches() -> SweepError:
-    return SweepError(
-        f"the law {ROBUST!r} is not flown in batches: sweep a function of one point that returns copters.fly(vehicle, ..., law={ROBUST!r})."
-    )
 
 
 def _vehicle(subject: Any) -> Vehicle:
@@ -268,6 +264,9 @@ class Lagging(Actuated):
         levels, kept = at.z[:-1], at.z[-1]
         return concatenate(levels * kept + self.propellers.target(u) * (1 - kept), at.z[-1:])
 
+    def channels(self, at: Seen, u: Array) -> dict[str, Array]:
+        return {COMMANDED: u}
+
 
 # --- measures -----------------------------------------------------------------------------------------------------------------------
 
@@ -278,8 +277,16 @@ class FlightBatch:
     It has the attributes of the run; ``batch["position_error"]`` and ``batch["attitude_error"]`` are (records, *batch).
     """
 
-    def __init__(self, run: Run, vehicle: Vehicle, maneuver: Maneuver) -> None:
-        self.run, self.vehicle, self.maneuver = run, vehicle, maneuver
+    def __init__(self, run: Run, composed: Composition) -> None:
+        self.run, self.composed = run, composed
+
+    @property
+    def vehicle(self) -> Vehicle:
+        return self.composed.vehicle
+
+    @property
+    def maneuver(self) -> Maneuver:
+        return self.composed.maneuver
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "run":
@@ -291,7 +298,7 @@ class FlightBatch:
 
     def with_run(self, run: Run) -> FlightBatch:
         """Another run of the same flight."""
-        return FlightBatch(run, self.vehicle, self.maneuver)
+        return FlightBatch(run, self.composed)
 
     @cached_property
     def _poses(self) -> tuple[np.ndarray, np.ndarray]:
@@ -308,6 +315,20 @@ class FlightBatch:
         """Angle between the attitudes of hull and reference, rad."""
         return angle_between(*self._poses)
 
+    @cached_property
+    def commands(self) -> np.ndarray:
+        """Inputs (records, *batch, nu) that the controller commands, before the lag of the motors."""
+        return commands_of(self.vehicle, self.run)
+
+    @property
+    def saturated(self) -> np.ndarray:
+        """Share of the time with a command at a limit."""
+        flown = np.isfinite(self.commands).all(axis=-1)
+        if not self.composed.limited and not self.composed.rotors:
+            return np.zeros(flown.shape[1:])
+        held = at_limits(self.vehicle, self.commands) & flown
+        return np.sum(held, axis=0) / np.maximum(np.sum(flown, axis=0), 1)
+
     @property
     def recovered(self) -> np.ndarray:
         """Whether the flight ends near the reference and upright."""
@@ -315,7 +336,7 @@ class FlightBatch:
 
 
 def flight_measures(batch: FlightBatch) -> dict[str, Any]:
-    """The default measures: ``recovered``, and errors at the end and their largest values."""
+    """The default measures: ``recovered``, errors at the end and their largest values, commands at their limits and their mean change per sample."""
     position = batch.position_error
     with np.errstate(invalid="ignore"):
         largest = np.fmax.reduce(position, axis=0)
@@ -324,4 +345,8 @@ def flight_measures(batch: FlightBatch) -> dict[str, Any]:
         "position_error": Measured(position[-1], "m"),
         "position_error_max": Measured(largest, "m"),
         "attitude_error": Measured(batch.attitude_error[-1], "rad"),
+        "time_at_limits": batch.saturated,
+        "command_change": Measured(
+            change_per_sample(batch.vehicle, batch.run, batch.commands, batch.composed.timing[1]), "N"
+        ),
     }
