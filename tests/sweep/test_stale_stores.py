@@ -136,8 +136,30 @@ CASES: dict[str, str] = {
         "from functools import singledispatch\n@singledispatch\ndef h(x): return 0.0\n@h.register\n"
         "def _(x: float): return <K> * x\ndef f(x): return {'y': h(x)}"
     ),
+    "method of a dict": "get = {'a': K}.get\ndef f(x): return {'y': get('a') * x}",
+    "method of an array": "import numpy as np\ndot = np.array([K]).dot\ndef f(x): return {'y': float(dot([x]))}",
+    "regular expression": "import re\np = re.compile(str(K))\ndef f(x): return {'y': x if p.match('1.0') else 0.0}",
+    "array subclass attribute": (
+        "import numpy as np\nclass A(np.ndarray): pass\na = np.zeros(1).view(A); a.k = K\ndef f(x): return {'y': a.k * x}"
+    ),
+    "global by text": "k = K\ndef f(x): return {'y': globals()['k'] * x}",
+    "attribute of a module by text": (
+        "import types\nhelpers = types.ModuleType('helpers'); helpers.k = K\n"
+        "def f(x): return {'y': getattr(helpers, 'k') * x}"
+    ),
+    "dict with attributes": (
+        "class A(dict): __getattr__ = dict.__getitem__\na = A(k=K)\ndef f(x): return {'y': a.k * x}"
+    ),
+    "every attribute": "class A:\n    def __getattr__(self, name): return <K>\na = A()\ndef f(x): return {'y': a.k * x}",
 }
 """Programs with a function ``f`` of one point. ``K`` is a variable, <K> a literal: both stand for an edit."""
+
+
+HIDDEN = {
+    "frompyfunc": "import numpy as np\nu = np.frompyfunc(lambda x: <K> * x, 1, 1)\ndef f(x): return {'y': float(u(x))}",
+    "generator expression": "g = (k for k in [K])\ndef f(x): return {'y': next(g) * x}",
+}
+"""Programs with code that Python does not show."""
 
 
 def lines_of(name: str, k: float) -> tuple[str, ...]:
@@ -146,7 +168,7 @@ def lines_of(name: str, k: float) -> tuple[str, ...]:
     module.K = k  # pyright: ignore
     sys.modules["program"] = module
     try:
-        exec(compile(CASES[name].replace("<K>", repr(k)), "/home/user/program.py", "exec"), vars(module))
+        exec(compile((CASES | HIDDEN)[name].replace("<K>", repr(k)), "/home/user/program.py", "exec"), vars(module))
         return ht.sweep.make_study(module.f, {"x": [3.0]}).lines
     finally:
         del sys.modules["program"]
@@ -157,6 +179,11 @@ def test_an_edit_makes_another_study(name: str) -> None:
     first = lines_of(name, 1.0)
     assert lines_of(name, 1.0) == first
     assert lines_of(name, 2.0) != first
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_hidden_code_is_never_the_same_study(name: str) -> None:
+    assert lines_of(name, 1.0) != lines_of(name, 1.0)
 
 
 def test_calls_do_not_make_another_study() -> None:

@@ -7,7 +7,7 @@ objects by their class and state; functions, classes and modules of installed pa
 from __future__ import annotations
 
 import sys
-from copyreg import __newobj__ as default_reconstructor  # pyright: ignore
+from copyreg import __newobj__ as default_reconstructor, dispatch_table  # pyright: ignore
 from enum import Enum
 from functools import cached_property, lru_cache, partial, partialmethod
 from inspect import unwrap
@@ -17,17 +17,18 @@ from types import (
     BuiltinFunctionType,
     CodeType,
     FunctionType,
+    GeneratorType,
     MappingProxyType,
     MemberDescriptorType,
     MethodType,
     ModuleType,
 )
 from typing import Any
+from uuid import uuid4
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import numpy as np
 
-from heavytop._arrays import is_symbolic
 from heavytop.functions.value import MECHANISM, Value, Walk, global_names, is_local
 
 _WEAK = (ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary)
@@ -78,8 +79,10 @@ class _StableWalk(Walk):
         kind = type(value)
         if value is None or kind in (bool, int, float, complex, str, bytes):
             self.put(kind.__name__, repr(value))
-        elif isinstance(value, ModuleType | BuiltinFunctionType | np.ufunc | np.dtype):
+        elif isinstance(value, ModuleType | BuiltinFunctionType | np.dtype):
             self.put(kind.__name__, getattr(value, "__module__", ""), getattr(value, "__qualname__", str(value)))
+            if not isinstance(getattr(value, "__self__", None), ModuleType | type | None):
+                self.add(value.__self__)  # such as the dictionary of its method get
         elif id(value) in self.seen:
             self.put("again", self.seen[id(value)][0])
         else:
@@ -93,11 +96,13 @@ class _StableWalk(Walk):
             self._items("dict", list(value.items()))
         elif kind in (set, frozenset):
             self._items("set", sorted(stable_key(item) for item in value))
-        elif kind is np.ndarray or isinstance(value, np.generic):
+        elif kind in (np.ndarray, memoryview) or isinstance(value, np.generic):
             self._array(np.asarray(value))
+        elif isinstance(value, np.ufunc | GeneratorType):
+            self._compiled(value)
         elif isinstance(value, Value):
             self._value(value)
-        elif _package(kind) == "casadi" or is_symbolic(value):
+        elif _package(kind) == "casadi":
             self._expression(value)
         elif isinstance(value, FunctionType):
             self._function(value)
@@ -109,7 +114,9 @@ class _StableWalk(Walk):
             self._class(value)
         elif isinstance(value, Enum):
             self.add((kind, value.name))
-        elif hasattr(value, "__wrapped__") and callable(value):  # functools.lru_cache and other decorators
+        elif "__wrapped__" in getattr(value, "__dict__", ()) and callable(
+            value
+        ):  # functools.lru_cache and other decorators
             self.add((kind, unwrap(value)))
         else:
             self._object(value, kind)
@@ -123,6 +130,12 @@ class _StableWalk(Walk):
         else:
             self.add((type(value), _attributes(value)))
 
+    def _compiled(self, value: np.ufunc | GeneratorType[Any, Any, Any]) -> None:
+        """A universal function by its name; what :func:`numpy.frompyfunc` made, or a generator, hides its code: it equals nothing else."""
+        homes = ("numpy", "scipy.special")
+        found = next((home for home in homes if _found(home, value.__name__) is value), uuid4())
+        self.put(type(value).__name__, found, value.__name__)
+
     # --- functions and classes ----------------------------------------------------------------------------------------------------
 
     def _function(self, value: FunctionType) -> None:
@@ -132,7 +145,7 @@ class _StableWalk(Walk):
             self.put(home)
             return
         self._code(value.__code__, value.__doc__)
-        names = global_names(value.__code__)
+        names = (*global_names(value.__code__), *_texts(value.__code__))
         for name in names:
             if name in value.__globals__:
                 self.put(name)
@@ -183,8 +196,10 @@ class _StableWalk(Walk):
         self.add(kind)
         if isinstance(value, _WEAK):
             return
+        if isinstance(value, np.ndarray):
+            self.add(_attributes(value))
         try:
-            reduced = value.__reduce_ex__(4)
+            reduced = dispatch_table[kind](value) if kind in dispatch_table else value.__reduce_ex__(4)
         except Exception:  # open files, locks, connections
             return
         if isinstance(reduced, str):
@@ -195,6 +210,12 @@ class _StableWalk(Walk):
             arguments = arguments[1:]
             state = {**_attributes(value), **_slots(value)} if _is_default(kind) else state
         self.add((maker, arguments, state, list(items or ()), list(entries or ())))
+
+
+def _texts(code: CodeType) -> list[str]:
+    """Constants that may name global variables or attributes: ``getattr(module, "mass")``."""
+    found = [item for item in code.co_consts if isinstance(item, str) and item.isidentifier()]
+    return found + [text for item in code.co_consts if isinstance(item, CodeType) for text in _texts(item)]
 
 
 def _plain(member: Any) -> Any:
