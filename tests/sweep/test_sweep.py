@@ -16,6 +16,7 @@ from sweep import studies
 import heavytop as ht
 from heavytop import control, copters
 from heavytop.errors import SweepError, UnknownNameError
+from heavytop.functions import store
 from heavytop.sweep import distributions
 from heavytop.sweep.grid import cut, make_grid
 
@@ -129,6 +130,7 @@ def test_starts_parameters_and_functions_of_values_run_in_one_batch(batches: lis
 
 
 ONE, TWO = ht.library.load("pendulum").derive(), ht.library.load("double-pendulum").derive()
+CART = ht.library.cart_pole().derive()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
@@ -179,6 +181,36 @@ def test_inputs_and_parameters_may_be_functions_of_one_point_or_of_arrays(count:
     for parameters in (lambda f: {name: usual * f}, lambda f: {name: usual * f if f < 9 else 1.0}):
         found = ht.sweep(furuta, {"f": factors}, start=start, parameters=parameters, **options)
         assert np.array_equal(found.q.values, wanted)
+
+
+def test_functions_that_mix_points_are_called_point_by_point() -> None:
+    angles, options = np.linspace(0.1, 0.4, 4), {"until": 0.1, "step": 0.05}
+    for start in (
+        lambda a: (np.stack([a, a / np.max(a)], axis=-1), [0.0, 0.0]),
+        lambda a: ([0.0, 1.0] if np.any(a > 0.2) else [0.0, 0.5], [0.0, 0.0]),
+    ):
+        wanted = [ht.simulate(TWO, start(a), **options).q[-1] for a in angles]
+        assert np.array_equal(ht.sweep(TWO, {"a": angles}, start=start, **options).q.values, wanted)
+    pushed = ht.sweep(CART, {"f": angles}, inputs=lambda f: np.stack([f - np.mean(f) + 1], axis=-1), **options)
+    assert np.ptp(pushed.q.values, axis=0).tolist() == [0.0, 0.0]
+
+
+def test_parameters_must_have_the_same_names_at_all_points() -> None:
+    either = lambda f: {"m_c": f} if f < 1 else {"m_p": f}  # noqa: E731
+    with pytest.raises(SweepError, match="parameters="):
+        ht.sweep(CART, {"f": [0.5, 2.0]}, parameters=either, until=0.1, step=0.05)
+
+
+def test_a_full_store_of_code_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> Any:
+        over = {"gain": np.linspace(1.0, 2.0, 5), "step": [0.05, 0.1], "angle": [0.1, 0.2]}
+        law = lambda gain: ht.Feedback(lambda q, v: -gain * v[:1], ("q", "v"))  # noqa: E731
+        return ht.sweep(CART, over, control=law, start=lambda angle: ([0.0, angle], [0.0, 0.0]), until=0.2)
+
+    wanted = run().q.values
+    assert len(np.unique(wanted[..., 1])) == wanted[..., 1].size
+    monkeypatch.setattr(store, "capacity", 2)
+    assert np.array_equal(run().q.values, wanted)
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ class Shooting:
         self._kept: Trajectory | None = None
         self._spread: tuple[np.ndarray, np.ndarray] | None = None
         self._lam: tuple[np.ndarray, np.ndarray] | None = None
-        self._calls: dict[int, tuple[list[np.ndarray], Bound, list[np.ndarray]]] = {}
+        self._calls: dict[Kernel, tuple[list[np.ndarray], Bound, list[np.ndarray]]] = {}
         self._bound: tuple[tuple[np.ndarray, ...], list[Bound]] | None = None
 
     # --- inputs -------------------------------------------------------------------------------------------------------------
@@ -255,12 +255,12 @@ class Shooting:
 
     def _evaluated(self, kernel: Kernel, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Results (N T, ...) of a kernel at all stages, overwritten by its next evaluation. Calls are cached with their arrays."""
-        known = self._calls.get(id(kernel))
+        known = self._calls.get(kernel)
         if known is None or any(a is not b for a, b in zip(known[0], arrays, strict=True)):
             shapes, count = list(kernel.inputs.values()), arrays[0].shape[0] * arrays[0].shape[1]
             rows = [a.reshape(count, *s) if a.ndim > len(s) else a for a, s in zip(arrays, shapes, strict=True)]
             outputs = [np.empty((count, *shape)) for shape in kernel.outputs.values()]
-            known = self._calls[id(kernel)] = list(arrays), Bound(kernel, rows, outputs), outputs
+            known = self._calls[kernel] = list(arrays), Bound(kernel, rows, outputs), outputs
         known[1]()
         return known[2]
 

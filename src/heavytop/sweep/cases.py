@@ -276,7 +276,17 @@ def _codes(values: np.ndarray) -> np.ndarray:
             else np.unique(values, return_inverse=True)[1]
         )
     known: dict[Any, int] = {}
-    return np.array([known.setdefault(key(value) or id(value), len(known)) for value in values])
+    return np.array([known.setdefault(_identity(value), len(known)) for value in values])
+
+
+def _identity(value: Any) -> Any:
+    """The key of a value; itself, if it has none (a function), or nothing that is equal to anything else."""
+    found = key(value)
+    try:
+        hash(value)
+    except TypeError:
+        value = object()
+    return value if found is None else found
 
 
 def call_rows(
@@ -288,7 +298,7 @@ def call_rows(
     shapes: Sequence[tuple[int, ...]] | None,
     samples: bool = False,
 ) -> list[np.ndarray]:
-    """Call a function among the options with arrays of values; point by point if it does not return one row for each point.
+    """Call a function among the options with arrays of values; point by point if it does not return one row for each point, or mixes points.
 
     Parameters
     ----------
@@ -302,12 +312,27 @@ def call_rows(
         The parts, of shapes (..., count, *shape), or of their own shape if they are the same at all points.
     """
     sizes = {n for shape in shapes or () for n in shape}
-    rows = next(n for n in itertools.count(max(count, 2)) if n not in sizes)  # rows are recognised by their number
-    padded = {name: np.concatenate([v, np.repeat(v[-1:], rows - count, axis=0)]) for name, v in values.items()}
+
+    def together(points: np.ndarray) -> list[np.ndarray]:
+        rows = next(n for n in itertools.count(max(len(points), 2)) if n not in sizes)  # recognised by their number
+        padded = np.append(points, np.repeat(points[-1:], rows - len(points)))
+        found = _parts(unpack(call(function, {name: v[padded] for name, v in values.items()})), shapes)
+        if not all(lead == () or (lead[-1] == rows and len(lead) <= 1 + samples) for _, lead in found):
+            raise ValueError("not one row for each point")
+        return [np.take(a, range(len(points)), axis=len(lead) - 1) if lead else a for a, lead in found]
+
+    def at(point: int, parts: list[np.ndarray]) -> list[np.ndarray]:
+        ends = [a.ndim - len(shape) for a, shape in zip(parts, shapes or [()] * len(parts), strict=True)]
+        return [np.take(a, point, axis=end - 1) if end else a for a, end in zip(parts, ends, strict=True)]
+
     try:
-        found = _parts(unpack(call(function, padded)), shapes)
-        if all(lead == () or (lead[-1] == rows and len(lead) <= 1 + samples) for _, lead in found):
-            return [a[(*(slice(None),) * (len(lead) - 1), slice(count))] if lead else a for a, lead in found]
+        found = together(np.arange(count))
+        # a function that mixes its points (a mean, a branch on one of them) gives other numbers for one of them alone
+        for point in {0, count // 2, count - 1}:
+            for a, b in zip(at(point, found), at(0, together(np.array([point]))), strict=True):
+                if not np.allclose(a, b, rtol=1e-9, atol=1e-12 * np.max(np.abs(b), initial=0.0), equal_nan=True):
+                    raise ValueError("points are mixed")
+        return found
     except Exception:  # written for the numbers of one point
         pass
     made = []

@@ -337,8 +337,12 @@ class ModelCases(Cases):
             names: list[str] = []
 
             def numbers(found: Mapping[str, Any]) -> list[Any]:
-                names[:] = found
-                return list(found.values())
+                names[:] = names or found
+                if set(names) != set(found):
+                    raise SweepError(
+                        f"parameters= must return the same names at all points, got {names} and {list(found)}."
+                    )
+                return [found[name] for name in names]
 
             given = dict(zip(names, call_rows("parameters", given, values, count, numbers, None), strict=True))
         return {**given, **{name: values[name] for name in dynamics.parameter_names if name in values}}
