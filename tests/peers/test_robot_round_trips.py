@@ -51,3 +51,35 @@ def test_robot_is_the_same_after_a_round_trip(name: str, kind: str, tmp_path: Pa
     for joint, bound in model.description.limits.items():
         kept = again.description.limits[joint]
         assert (kept.lower, kept.upper, kept.effort) == (bound.lower, bound.upper, bound.effort)
+
+
+INERTIA = ht.Inertia(1.3, (0.1, -0.2, 0.15), [[0.3, 0.01, 0.02], [0.01, 0.4, -0.03], [0.02, -0.03, 0.35]])
+THIN = ht.Inertia(1.0, (0, 0, -1), [[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1.0]])
+JOINTS = (
+    (ht.Revolute("z"), ht.Free()),
+    (ht.Fixed(), ht.Free(), ht.Revolute("x"), ht.Spherical()),
+    (ht.Planar(), ht.Revolute("x"), ht.Prismatic("z"), ht.Revolute("y")),
+    tuple(ht.Revolute(axis) for axis in "xyzxyzxy"),
+)
+
+
+@pytest.mark.parametrize("inertia", [INERTIA, THIN, ht.Inertia(1.0, (0.1, 0.2, -1))], ids=("body", "rod", "point"))
+@pytest.mark.parametrize("joints", JOINTS, ids=lambda joints: "-".join(type(joint).__name__ for joint in joints))
+def test_written_files_are_read_by_mujoco(joints: tuple, inertia: ht.Inertia, tmp_path: Path) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    system, parent = ht.System(name="written"), "world"
+    for k, joint in enumerate(joints):
+        heavy = {"inertia": inertia} if k in (len(joints) - 1, len(joints) - 2, len(joints) - 3) else {}
+        system.body(f"b{k}", parent=parent, at=(0.1, 0.2 * k, -0.3), joint=joint, **heavy)
+        parent = f"b{k}"
+    system.body("end", parent=parent, at=(0.3, 0.4, 0.5), joint=ht.Fixed(), inertia=INERTIA)
+    model = system.derive(native=False)
+    assert model.to_mjcf(tmp_path / "written.xml").losses == ()
+    again = ht.load(tmp_path / "written.xml").derive(native=False)
+    peer = mujoco.MjModel.from_xml_path(str(tmp_path / "written.xml"))
+    data, rng = mujoco.MjData(peer), np.random.default_rng(0)
+    q, v = again.random(rng), rng.standard_normal(again.nv)
+    there = ht.conventions.to_mujoco(again, q, v, again.acceleration(q, v), peer=peer)
+    data.qpos[:], data.qvel[:] = there.q, there.v
+    mujoco.mj_forward(peer, data)
+    assert_allclose(data.qacc, there.a, rtol=1e-8, atol=1e-9 * np.max(np.abs(there.a)))

@@ -205,3 +205,82 @@ def test_elements_in_ball_joints(tmp_path: Path) -> None:
     q, v = model.random(rng), rng.standard_normal(model.nv)
     v[3:] = 0.0  # the damper that is lost is at rest
     assert_allclose(again.acceleration(q, v), model.acceleration(q, v), rtol=1e-11)
+
+
+def test_free_joint_inside_the_tree_is_written_as_slides_and_a_ball(tmp_path: Path) -> None:
+    """MuJoCo allows free joints only in the world; the other joints accelerate as before."""
+    system = ht.System(name="ship")
+    system.body("ship", joint=ht.Revolute("z"), inertia=INERTIA)
+    system.body("drone", parent="ship", at=pose(0.3, 0.2, -0.5), joint=ht.Free(), inertia=INERTIA)
+    model = system.derive(native=False)
+    report = model.to_mjcf(tmp_path / "ship.xml", strict=True)
+    assert [(item.name, item.note) for item in report.changes] == [("drone", "three slides and a ball")]
+    again = ht.load(tmp_path / "ship.xml").derive(native=False)
+    assert again.nv == model.nv
+    rng = np.random.default_rng(0)
+    q, v = model.random(rng), rng.standard_normal(model.nv)
+    slides = np.concatenate([v[:1], q[4:].reshape(3, 3).T @ v[1:4], v[4:]])  # p' = R v
+    assert_allclose(again.kinetic_energy(q, slides), model.kinetic_energy(q, v), rtol=1e-13)
+    a, b = again.acceleration(q, slides), model.acceleration(q, v)
+    assert_allclose(a[[0, 4, 5, 6]], b[[0, 4, 5, 6]], rtol=1e-12, atol=1e-12)
+
+
+def test_inputs_of_joints_that_are_not_written_are_lost(tmp_path: Path) -> None:
+    system = ht.System(name="gimbal")
+    system.body("a", joint=ht.Universal(), inertia=INERTIA)
+    system.body("b", parent="a", joint=ht.Revolute("y"), inertia=INERTIA)
+    system.input("turn", ht.JointForce("a"))
+    system.input("bend", ht.JointForce("b"))
+    model = system.derive(native=False)
+    for kind in ("mjcf", "urdf"):
+        path = tmp_path / f"gimbal.{kind}"
+        report = getattr(model, f"to_{kind}")(path)
+        assert [(item.what, item.name) for item in report.losses] == [("joint", "a"), ("input", "turn")]
+        assert ht.load(path).derive(native=False).nu == 1
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_frames_at_a_pitch_of_90_degrees(tmp_path: Path, sign: float) -> None:
+    """Roll and yaw are not unique there; the rotation is."""
+    system = ht.System(name="bent")
+    system.body("a", joint=ht.Revolute("y"), inertia=INERTIA)
+    for k, yaw in enumerate((0.0, 0.7, -2.0)):
+        R = so3.exp([0, 0, yaw]) @ so3.exp([0, sign * np.pi / 2, 0]) @ so3.exp([0.4, 0, 0])
+        at = se3.pose(np.round(R, 16), np.array([0, 0, 0.5]))
+        system.body(f"b{k}", parent="a", at=at, joint=ht.Revolute("z"), inertia=INERTIA)
+    model = system.derive(native=False)
+    assert model.to_urdf(tmp_path / "bent.urdf").losses == ()
+    same(model, ht.load(tmp_path / "bent.urdf").derive(native=False))
+
+
+def test_what_mujoco_rejects_is_written_another_way(tmp_path: Path) -> None:
+    """Point masses, massless moving bodies and more than six joints between two masses; the motion stays."""
+    system = ht.System(name="string")
+    system.body("fork", joint=ht.Revolute("x"))
+    system.body("bob", parent="fork", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, (0, 0, -1)))
+    parent = "fork"
+    for k in range(8):
+        system.body(f"b{k}", parent=parent, at=pose(0.1 * k, 0.2, 0.3), joint=ht.Revolute("xyz"[k % 3], armature=0.1))
+        parent = f"b{k}"
+    system.body("end", parent=parent, joint=ht.Fixed(), inertia=INERTIA)
+    model = system.derive(native=False)
+    report = model.to_mjcf(tmp_path / "string.xml", strict=True)
+    assert {item.name for item in report.changes} == {"fork", "bob", "b5"}
+    same(model, ht.load(tmp_path / "string.xml").derive(native=False), 1e-9)
+
+
+def test_a_text_that_cannot_be_read_again_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from heavytop.io import robot_files
+
+    model = arm().derive(native=False)
+    written = robot_files.urdf_text
+    monkeypatch.setattr(
+        robot_files, "urdf_text", lambda *given: written(*given).replace('type="fixed"', 'type="glued"')
+    )
+    assert [item.what for item in model.to_urdf(tmp_path / "a.urdf").losses] == ["file"]
+    monkeypatch.setattr(
+        robot_files, "urdf_text", lambda *given: written(*given).replace('value="1.3"', 'value="1.2"', 1)
+    )
+    assert [item.what for item in model.to_urdf(tmp_path / "a.urdf").losses] == ["body"]
+    monkeypatch.setattr(robot_files, "urdf_text", lambda *given: written(*given).replace('iyy="0.4"', 'iyy="0.41"'))
+    assert [item.what for item in (*model.to_urdf(tmp_path / "a.urdf").changes,)][-1] == "motion"

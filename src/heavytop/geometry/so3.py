@@ -283,10 +283,16 @@ def from_roll_pitch_yaw(angles: Array) -> Array:
 
 
 def to_roll_pitch_yaw(R: Array) -> Array:
-    """Angles (roll, pitch, yaw) (..., 3) of a rotation matrix; roll and yaw are not unique at a pitch of +-pi/2."""
+    """Angles (roll, pitch, yaw) (..., 3) of a rotation matrix; roll and yaw are not unique at a pitch of +-pi/2: one pair is returned.
+
+    The yaw is that of R Rx(-roll) = Rz(yaw) Ry(pitch), so that the three angles belong together at every pitch.
+    """
     R = _matrix(R, "a rotation matrix")
     pitch = np.arctan2(-entry(R, 2, 0), np.hypot(entry(R, 2, 1), entry(R, 2, 2)))
-    return vector(np.arctan2(entry(R, 2, 1), entry(R, 2, 2)), pitch, np.arctan2(entry(R, 1, 0), entry(R, 0, 0)))
+    roll = np.arctan2(entry(R, 2, 1), entry(R, 2, 2))
+    c, s = np.cos(roll), np.sin(roll)
+    yaw = np.arctan2(s * entry(R, 0, 2) - c * entry(R, 0, 1), c * entry(R, 1, 1) - s * entry(R, 1, 2))
+    return vector(roll, pitch, yaw)
 
 
 def roll_pitch_yaw_rates(angles: Array) -> Array:

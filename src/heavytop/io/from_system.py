@@ -103,7 +103,11 @@ class SystemReader:
     def _element(self, element: ForceElement) -> None:
         joint = self.robot.joints.get(getattr(element, "joint", ""))
         name = f"tendon{len(self.robot.tendons) + 1}"
-        if isinstance(element, JointTendon) and not element.constant:
+        if (
+            isinstance(element, JointTendon)
+            and not element.constant
+            and not any(self._is_lost(j) for j, _ in element.terms)
+        ):
             rest = (element.low, element.high)
             tendon = Tendon(name, self.where, element.stiffness, element.viscosity, rest, terms=element.terms)
             self.robot.tendons.append(tendon)
@@ -165,8 +169,14 @@ class SystemReader:
             else:
                 self.report.lost("input", name, self.where, f"{type(element).__name__} has no counterpart")
                 continue
+            if any(self._is_lost(joint) for joint, *_ in actuator.terms):
+                self.report.lost("input", name, self.where, "its joint is not written")
+                continue
             self.robot.actuators.append(actuator)
             self.report.represented("input", name, self.where)
+
+    def _is_lost(self, joint: str | None) -> bool:
+        return joint in self.robot.joints and self.robot.joints[joint].kind == JointKind.FIXED
 
     def _constraints(self) -> None:
         for loop in self.description.loops:
@@ -180,7 +190,9 @@ class SystemReader:
             self.robot.closures.append(Closure(loop.name, kind, loop.a, loop.b, at_a, at_b, self.where))
         for constraint in self.description.constraints:
             known = getattr(constraint.function, "function", constraint.function)
-            if isinstance(known, JointPolynomial):
+            if isinstance(known, JointPolynomial) and not (
+                self._is_lost(known.follower) or self._is_lost(known.source)
+            ):
                 relation = JointRelation(constraint.name, known.follower, known.source, known.coefficients, self.where)
                 self.robot.relations.append(relation)
                 continue

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from heavytop._files import write_whole
-from heavytop.errors import FileFormatError
+from heavytop.errors import FileFormatError, HeavytopError
+from heavytop.geometry import se3
 from heavytop.io.build_system import LoadedSystem, build_system
 from heavytop.io.from_system import robot_from
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mesh_files import MeshFiles
 from heavytop.io.mjcf.reader import robot_of as mjcf_robot
 from heavytop.io.mjcf.writer import MUJOCO_MESHES, mjcf_text
-from heavytop.io.robot import Robot
+from heavytop.io.robot import JointKind, Robot
 from heavytop.io.urdf.reader import XACRO, robot_of as urdf_robot
-from heavytop.io.urdf.writer import urdf_text
-from heavytop.io.xml_elements import read_xml
-from heavytop.system import Description, JointLimits
+from heavytop.io.urdf.writer import free_root, urdf_text
+from heavytop.io.xml_elements import Element, parse_xml, read_xml
+from heavytop.system import WORLD, Description, JointLimits, Model, at_defaults
 
 
 def read_robot(path: str | Path, packages: Mapping[str, str | Path] | None = None) -> Robot:
@@ -81,28 +85,143 @@ def save_urdf(
     description: Description, path: str | Path, limits: Mapping[str, JointLimits] | None = None, strict: bool = False
 ) -> TransferReport:
     """Write a described system as URDF and report the losses."""
-    return _save(urdf_text, MeshFiles(Path(path)), description, path, limits, strict, "robot.urdf")
+    file = Path(path)
+
+    def read(root: Element) -> LoadedSystem:
+        return build_system(urdf_robot(root, file, {}), "free" if free_root(robot) else "fixed")
+
+    robot = robot_from(description, dict(description.limits if limits is None else limits))
+    meshes = MeshFiles(file)
+    return _save(urdf_text(robot, meshes), read, robot, meshes, description, file, strict, "robot.urdf")
 
 
 def save_mjcf(
     description: Description, path: str | Path, limits: Mapping[str, JointLimits] | None = None, strict: bool = False
 ) -> TransferReport:
     """Write a described system as MJCF and report the losses."""
-    return _save(mjcf_text, MeshFiles(Path(path), MUJOCO_MESHES), description, path, limits, strict, "robot.xml")
+    file = Path(path)
+    robot = robot_from(description, dict(description.limits if limits is None else limits))
+    meshes = MeshFiles(file, MUJOCO_MESHES)
+
+    def read(root: Element) -> LoadedSystem:
+        return build_system(mjcf_robot(root, file))
+
+    return _save(mjcf_text(robot, meshes), read, robot, meshes, description, file, strict, "robot.xml")
 
 
 def _save(
-    text: Callable[[Robot, MeshFiles], str],
+    content: str,
+    read: Callable[[Element], LoadedSystem],
+    robot: Robot,
     meshes: MeshFiles,
     description: Description,
-    path: str | Path,
-    limits: Mapping[str, JointLimits] | None,
+    path: Path,
     strict: bool,
     example: str,
 ) -> TransferReport:
-    robot = robot_from(description, dict(description.limits if limits is None else limits))
-    content = text(robot, meshes)
+    _read_back(content, read, robot, description, path)
     robot.report.check(strict)
     meshes.write()
     write_whole(path, content.encode("utf-8"), example)
     return robot.report
+
+
+# --- written files are read again -------------------------------------------------------------------------------------------
+
+UNSEEN = ("mesh", "visual", "contact geometry", "collision geometry")
+"""Losses of a reader that do not concern the motion."""
+STATES, SAME = 2, 1e-9
+"""Random states at which accelerations are compared, and the relative deviation allowed."""
+
+
+def _read_back(
+    content: str, read: Callable[[Element], LoadedSystem], robot: Robot, description: Description, path: Path
+) -> None:
+    """Report a text that cannot be read, parts that are lost in reading, bodies and accelerations that differ."""
+    report, where = robot.report, str(path)
+    had_losses = bool(report.losses)
+    try:
+        system = read(parse_xml(content.encode("utf-8"), where))
+        again = system.describe()
+        for item in system.report.losses:
+            if item.what not in UNSEEN:
+                report.lost(item.what, item.name, where, f"not read again: {item.note}")
+        for name, body in description.inertias.items():
+            there = again.inertias.get(name)
+            given = np.append(at_defaults(body.center, description.parameters), robot.links[name].mass or 0.0)
+            if there is None and (np.any(robot.links[name].moment) or robot.links[name].mass):
+                report.lost("body", name, where, "not read again")
+            elif there is not None and not np.allclose(np.append(there.center, there.total), given, SAME, SAME):
+                report.lost("body", name, where, f"read with another mass or centre: {there.total} kg, {there.center}")
+        if had_losses or report.losses:
+            return
+        deviation = _deviation(Model(description, False), Model(again, False), robot)
+    except HeavytopError as error:
+        report.lost("file", "", where, f"it cannot be read again: {error}")
+        return
+    if deviation > SAME:
+        note = f"accelerations at random states differ by {deviation:.1e} of the largest one"
+        (report.changed if report.changes else report.lost)("motion", "", where, note)
+
+
+def _deviation(model: Model, again: Model, robot: Robot) -> float:
+    """The largest relative deviation of accelerations of the same joints, inf if they do not have the same inputs."""
+    if model.nu != again.nu:
+        return float("inf")
+    rng, worst = np.random.default_rng(0), 0.0
+    for _ in range(STATES):
+        q, v, u = model.random(rng), rng.standard_normal(model.nv), rng.standard_normal(model.nu)
+        try:
+            q, v = model.assemble(q, v) if model.is_constrained else (q, v)
+            a = model.acceleration(q, v, u)
+        except HeavytopError:  # the system itself has no acceleration there
+            continue
+        there_q, there_v, places = _same_state(model, again, robot, q, v)
+        there = again.acceleration(there_q, there_v, u)
+        pairs = [(a[here], there[place]) for here, place in places]
+        if pairs:
+            first, second = (np.concatenate(part) for part in zip(*pairs, strict=True))
+            worst = max(worst, float(np.max(np.abs(first - second)) / max(np.max(np.abs(a)), 1e-300)))
+    return worst
+
+
+def _same_state(
+    model: Model, again: Model, robot: Robot, q: np.ndarray, v: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[tuple[Any, Any]]]:
+    """The state of the system that was read again, and the velocities of both that mean the same, as pairs of indices."""
+    from_q, from_v, to_q, to_v = (
+        getattr(m.coordinates, part) for m in (model, again) for part in ("q_slice", "v_slice")
+    )
+    there_q, there_v, places = again.neutral(), np.zeros(again.nv), []
+    labels = {edge.label for edge in again.description.joints}
+
+    def copy(label: str, x: np.ndarray, w: np.ndarray) -> None:
+        there_q[to_q(label)], there_v[to_v(label)] = x, w
+
+    for edge in model.description.joints:
+        x, w, rows = q[from_q(edge.label)], v[from_v(edge.label)], np.arange(model.nv)[from_v(edge.label)]
+        joint, label = robot.joints[edge.label], edge.label
+        if label not in labels and joint.parent == WORLD and joint.child in labels:  # the free root of a URDF
+            label = joint.child
+        if label in labels:
+            copy(label, x, w)
+            places.append((rows, to_v(label)))
+        elif joint.kind == JointKind.PLANAR:
+            for k, part in enumerate(("x", "y", "angle")):
+                copy(f"{label}.{part}", x[k : k + 1], w[k : k + 1])
+                places.append((rows[k : k + 1], to_v(f"{label}.{part}")))
+        elif joint.kind == JointKind.FLOATING:  # three slides and a ball: p' = R v
+            rate = se3.rotation(edge.joint.pose(x)) @ w[:3]
+            for k, part in enumerate("xyz"):
+                copy(f"{label}.{part}", x[k : k + 1], rate[k : k + 1])
+            copy(f"{label}.ball", x[3:], w[3:])
+            places.append((rows[3:], to_v(f"{label}.ball")))
+    for name, joint in robot.joints.items():
+        if joint.mimic is not None and name in labels:
+            source = joint.mimic.source
+            copy(
+                name,
+                joint.mimic.ratio * there_q[to_q(source)] + joint.mimic.offset,
+                joint.mimic.ratio * there_v[to_v(source)],
+            )
+    return there_q, there_v, places

@@ -12,6 +12,10 @@ from heavytop.system import WORLD, Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphe
 
 MUJOCO_MESHES = (".stl", ".obj")
 """Formats of meshes that both MuJoCo and heavytop read."""
+LEAST = 1e-14
+"""Least mass in kg and principal moment in kg m^2 of a moving body; MuJoCo rejects less than 1e-15."""
+MOST_FREEDOMS = 6
+"""Velocities of the joints of one body."""
 TYPES = {
     JointKind.REVOLUTE: "hinge",
     "continuous": "hinge",
@@ -59,7 +63,7 @@ class MjcfWriter:
     def _body(self, parent: Tag, joint: RobotJoint) -> tuple[Tag, str]:
         """The body at the end of a chain of joints through massless frames; each joint is written in the frame of that body."""
         chain = [joint]
-        while self._passes_on(chain[-1]):
+        while self._passes_on(chain):
             chain.append(self.children[chain[-1].child][0])
         rests = [j.at if j.after is None else j.at @ j.after for j in chain]
         made = parent.add("body", name=chain[-1].child)
@@ -69,18 +73,22 @@ class MjcfWriter:
         for k, one in enumerate(chain):
             after = np.eye(4) if one.after is None else one.after
             self._joint(made, one, after @ _product(rests[k + 1 :]))
-        self._contents(made, self.robot.links[chain[-1].child])
+        moves = any(one.kind != JointKind.FIXED for one in chain)
+        self._contents(made, self.robot.links[chain[-1].child], moves)
         return made, chain[-1].child
 
-    def _passes_on(self, joint: RobotJoint) -> bool:
-        link, below = self.robot.links[joint.child], self.children.get(joint.child, [])
+    def _passes_on(self, chain: list[RobotJoint]) -> bool:
+        """Whether the next joint of a chain is written in the same body: through a plain massless frame, as far as MuJoCo allows."""
+        link, below = self.robot.links[chain[-1].child], self.children.get(chain[-1].child, [])
         plain = not link.mass and not link.visuals and link.name not in self.anchored
-        return (
-            plain
-            and joint.kind not in (JointKind.FIXED, JointKind.FLOATING)
-            and len(below) == 1
-            and below[0].kind != JointKind.FLOATING
-        )
+        whole = (JointKind.FIXED, JointKind.FLOATING)
+        if not plain or chain[-1].kind in whole or len(below) != 1 or below[0].kind == JointKind.FLOATING:
+            return False
+        sizes = {JointKind.FIXED: 0, JointKind.SPHERICAL: 3, JointKind.PLANAR: 3}
+        turns = below[0].kind not in (JointKind.FIXED, JointKind.PRISMATIC)
+        if turns and any(joint.kind == JointKind.SPHERICAL for joint in chain):
+            return False
+        return sum(sizes.get(joint.kind, 1) for joint in (*chain, below[0])) <= MOST_FREEDOMS
 
     def _joint(self, body: Tag, joint: RobotJoint, to_body: np.ndarray) -> None:
         """``to_body`` (4, 4) is the body frame in the frame of the joint, at rest."""
@@ -93,6 +101,12 @@ class MjcfWriter:
             for (suffix, kind), axis in zip(kinds.items(), planar_axes(joint.axis).T, strict=True):
                 body.add("joint", name=f"{joint.name}.{suffix}", type=kind, axis=spaced(R @ axis), pos=spaced(place))
             report.changed("joint", joint.name, joint.where, "two slides and a hinge")
+            return
+        if joint.kind == JointKind.FLOATING and joint.parent != WORLD:  # MuJoCo allows free joints only in the world
+            for suffix, axis in zip("xyz", R.T, strict=True):
+                body.add("joint", name=f"{joint.name}.{suffix}", type="slide", axis=spaced(axis), pos=spaced(place))
+            body.add("joint", name=f"{joint.name}.ball", type="ball", pos=spaced(place))
+            report.changed("joint", joint.name, joint.where, "three slides and a ball")
             return
         made = body.add("joint", name=joint.name, type=TYPES[joint.kind])
         if joint.kind == JointKind.FLOATING:
@@ -122,18 +136,9 @@ class MjcfWriter:
             tag.attributes["pos"] = spaced(pose[:3, 3])
             tag.attributes["quat"] = spaced(quaternion.quaternion_from_rotation(pose[:3, :3]))
 
-    def _contents(self, body: Tag, link: RobotLink) -> None:
-        if link.mass is not None and link.name != WORLD and (link.mass or np.any(link.moment)):
-            J = link.moment
-            principal = np.linalg.eigvalsh(J)
-            if principal[0] + principal[1] < principal[2] * (1 - 1e-9):
-                note = "MuJoCo rejects impossible moments, unless its compiler has balanceinertia"
-                self.robot.report.changed("inertia", link.name, link.where, note)
-            made = body.add("inertial", pos=spaced(link.com), mass=spaced(link.mass))
-            if np.array_equal(J, np.diag(np.diag(J))):  # zeros are allowed only in this form
-                made.attributes["diaginertia"] = spaced(np.diag(J))
-            else:
-                made.attributes["fullinertia"] = spaced([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
+    def _contents(self, body: Tag, link: RobotLink, moves: bool = False) -> None:
+        if link.name != WORLD:
+            self._inertial(body, link, moves)
         for visual in link.visuals:
             geom = self._geom(visual.shape)
             if geom is None and not isinstance(visual.shape, Mesh):
@@ -147,6 +152,36 @@ class MjcfWriter:
             body.children.append(geom)
         for name, pose in self.sites.get(link.name, []):
             self._place(body.add("site", name=name), pose)
+
+    def _inertial(self, body: Tag, link: RobotLink, moves: bool) -> None:
+        """Mass and moments; those of a moving body are at least LEAST, unless a body that is fixed to it has them."""
+        mass, J, note = link.mass or 0.0, link.moment, ""
+        principal, axes = np.linalg.eigh(J)
+        if not (mass or np.any(J)) and (not moves or self._carries_weight(link.name)):
+            return
+        if principal[0] + principal[1] < principal[2] * (1 - 1e-9):
+            reason = "MuJoCo rejects a file with impossible moments, unless its compiler has balanceinertia"
+            self.robot.report.changed("inertia", link.name, link.where, reason)
+        elif moves and (mass < LEAST or principal[0] < LEAST) and not self._carries_weight(link.name):
+            note = f"a mass and moments of at least {LEAST:g}: MuJoCo rejects moving bodies without"
+            self.robot.report.changed("inertia", link.name, link.where, note)
+        made = body.add("inertial", pos=spaced(link.com), mass=spaced(max(mass, LEAST) if note else mass))
+        if np.array_equal(J, np.diag(np.diag(J))):
+            made.attributes["diaginertia"] = spaced(np.maximum(np.diag(J), LEAST) if note else np.diag(J))
+        elif principal[0] < 1e-12 * principal[2]:  # MuJoCo rejects a singular fullinertia
+            axes = axes * np.linalg.det(axes)
+            made.attributes["quat"] = spaced(quaternion.quaternion_from_rotation(axes))
+            made.attributes["diaginertia"] = spaced(np.maximum(principal, LEAST if note else 0.0))
+        else:
+            made.attributes["fullinertia"] = spaced([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
+
+    def _carries_weight(self, name: str) -> bool:
+        """Whether a body, or one that is fixed to it, has the mass and moments that MuJoCo requires."""
+        link = self.robot.links[name]
+        if (link.mass or 0.0) >= LEAST and np.linalg.eigvalsh(link.moment)[0] >= LEAST:
+            return True
+        fixed = (joint for joint in self.children.get(name, []) if joint.kind == JointKind.FIXED)
+        return any(self._carries_weight(joint.child) for joint in fixed)
 
     def _geom(self, shape: object) -> Tag | None:
         if isinstance(shape, Box):

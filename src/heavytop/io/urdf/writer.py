@@ -18,11 +18,13 @@ def urdf_text(robot: Robot, files: MeshFiles) -> str:
     """The file as text; losses are added to the report of the robot."""
     root = Tag("robot", name=robot.name)
     skipped = _skipped_root(robot)
+    if skipped is not None and skipped.kind == JointKind.FLOATING:
+        robot.report.changed("joint", skipped.name, skipped.where, "the root link; load the file with base='free'")
     for link in robot.links.values():
         if link.name != WORLD or not skipped:
             _link(root, link, robot, files)
     for joint in robot.joints.values():
-        if joint.name != skipped:
+        if joint is not skipped:
             _joint(root, joint, robot)
     for actuator in robot.actuators:
         if len(actuator.terms) == 1 and actuator.terms[0][1] == 0:
@@ -40,17 +42,20 @@ def urdf_text(robot: Robot, files: MeshFiles) -> str:
     return root.document()
 
 
-def _skipped_root(robot: Robot) -> str | None:
+def _skipped_root(robot: Robot) -> RobotJoint | None:
     """The fixed or free joint between the world and the only link on it, if any: the file then begins with that link."""
     below = [joint for joint in robot.joints.values() if joint.parent == WORLD]
     if len(below) != 1 or robot.links[WORLD].visuals:
         return None
     (joint,) = below
     at_origin = np.array_equal(joint.at, np.eye(4)) and joint.after is None
-    if joint.kind == JointKind.FLOATING and at_origin:
-        robot.report.changed("joint", joint.name, joint.where, "the root link; load the file with base='free'")
-        return joint.name
-    return joint.name if joint.kind == JointKind.FIXED and at_origin else None
+    return joint if at_origin and joint.kind in (JointKind.FIXED, JointKind.FLOATING) else None
+
+
+def free_root(robot: Robot) -> bool:
+    """Whether the file begins with a link that moves freely."""
+    skipped = _skipped_root(robot)
+    return skipped is not None and skipped.kind == JointKind.FLOATING
 
 
 def _origin(parent: Tag, pose: np.ndarray) -> None:
