@@ -136,6 +136,8 @@ def test_arrays_of_a_value_are_its_own_and_read_only() -> None:
 # --- user-defined code ----------------------------------------------------------------------------------------------------------
 
 K = 2.0
+GAINS = deque([2.0])
+FILE: Path = Path("gain.txt")
 
 
 def reads_a_name(v: Any) -> Any:
@@ -150,33 +152,69 @@ def reads_the_environment(v: Any) -> Any:
     return -float(os.environ["HEAVYTOP_TEST_GAIN"]) * v
 
 
-@pytest.mark.parametrize("function", [reads_a_name, reads_globals, reads_the_environment])
-def test_a_function_is_frozen_in_a_value_and_read_again_in_a_new_one(
-    function: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def reads_a_deque(v: Any) -> Any:
+    return -GAINS[0] * v
+
+
+def reads_a_file(v: Any) -> Any:
+    return -float(FILE.read_text()) * v
+
+
+@pytest.fixture
+def set_gain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Sets the gain of all functions above."""
+    monkeypatch.setattr(sys.modules[__name__], "FILE", tmp_path / "gain.txt")
+
+    def set_all(gain: float) -> None:
+        monkeypatch.setattr(sys.modules[__name__], "K", gain)
+        monkeypatch.setenv("HEAVYTOP_TEST_GAIN", str(gain))
+        GAINS[0] = gain
+        FILE.write_text(str(gain))
+
+    return set_all
+
+
+READERS = [reads_a_name, reads_globals, reads_the_environment, reads_a_deque, reads_a_file]
+
+
+@pytest.mark.parametrize("function", READERS)
+def test_a_function_is_frozen_in_a_value_and_read_again_in_a_new_one(function: Any, set_gain: Any) -> None:
     model, start = cart(), ([0.0], [1.0])
-    monkeypatch.setattr(sys.modules[__name__], "K", 2.0)
-    monkeypatch.setenv("HEAVYTOP_TEST_GAIN", "2.0")
+    set_gain(2.0)
     kept = ht.Feedback(function, ("v",))
 
     def last(law: ht.Feedback) -> float:
         return float(ht.simulate(model, start, 0.1, 0.01, control=law).v[-1, 0])
 
     first = last(kept)
-    monkeypatch.setattr(sys.modules[__name__], "K", 3.0)
-    monkeypatch.setenv("HEAVYTOP_TEST_GAIN", "3.0")
+    set_gain(3.0)
     assert last(kept) == first
     assert last(ht.Feedback(function, ("v",))) < first
 
 
-def test_a_law_that_reads_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "gain.txt"
-    file.write_text("2.0")
-    model = cart()
-    make = lambda: ht.Feedback(lambda q: -float(file.read_text()) * q, ("q",))  # noqa: E731
-    first = end(model, make())
-    file.write_text("4.0")
-    assert end(model, make()) == pytest.approx(2 * first, rel=1e-2)
+@pytest.mark.parametrize("function", READERS)
+def test_events_references_and_wrappers_read_their_functions_again(function: Any, set_gain: Any) -> None:
+    class Braked(control.Wrapper):
+        def acted(self, at: Any, u: Any) -> Any:
+            return u + function(at.q)
+
+    model, start = cart(), ([0.0], [1.0])
+
+    def results() -> list[float]:
+        event = ht.Event(lambda t, q, v: function(q)[0] + 0.2, terminal=True)
+        run = ht.simulate(model, start, 1.0, 0.01, events=[event])
+        reference = control.Reference.from_function(model, lambda t: function(ht.vector(t)))
+        wrapped = Braked(ht.Feedback(lambda q: -q, ("q",)))
+        return [float(run.t[-1]), float(reference(1.0)[0][0]), end(model, wrapped)]
+
+    set_gain(2.0)
+    first = results()
+    set_gain(4.0)
+    second = results()
+    assert first[:2] == pytest.approx([0.1, -2.0])
+    assert second[:2] == pytest.approx([0.05, -4.0])
+    assert second[2] == pytest.approx(end(model, ht.Feedback(lambda q: -5.0 * q, ("q",))), rel=1e-12)
+    assert first[2] == pytest.approx(end(model, ht.Feedback(lambda q: -3.0 * q, ("q",))), rel=1e-12)
 
 
 def test_an_object_that_is_not_a_value_is_traced_every_time() -> None:
