@@ -15,8 +15,7 @@ from heavytop.copters import Failover, RotorPlant, Vehicle, agile_law, hexacopte
 from heavytop.copters.catalogue import load
 from heavytop.copters.maneuvers import make
 from heavytop.copters.robust_controller import ATTITUDE, POSITION, TORQUE_PRIORITY
-from heavytop.copters.rotor_failure.dead_rotor import DeadRotorLaw
-from heavytop.copters.rotor_failure.remaining import without_rotors
+from heavytop.copters.rotor_failure import DeadRotorLaw, without_rotors
 from heavytop.geometry import so3
 from heavytop.simulate import Run, simulate
 from heavytop_bench.geometric import GeometricLaw

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 import heavytop as ht
 from heavytop import System
 from heavytop.control import DesiredDamping, DesiredInertia, Law, Prototype, energy_law
-from heavytop.control.limits.rank import DAMPING, LOST, STEPS, InputRank
+from heavytop.control.limits.allocation import DAMPING, LOST, STEPS, InputRank
 from heavytop.errors import HeavytopError
 from heavytop.system import Inertia, JointForce, Revolute, Spherical, Stiffness, Wrench
 

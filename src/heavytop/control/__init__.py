@@ -12,19 +12,17 @@ from heavytop.control.actuators.lag import (
     TiltingPropellers as TiltingPropellers,
 )
 from heavytop.control.disturbances.air_drag import AirDrag as AirDrag
-from heavytop.control.disturbances.plant_disturbances import (
-    WIND_AXES,
-    Windy as Windy,
-    add_rotor_drag as add_rotor_drag,
-    add_wind as add_wind,
-)
 from heavytop.control.disturbances.wind import (
+    WIND_AXES,
     Breeze,
     ConstantWind as ConstantWind,
     Gust as Gust,
     VonKarman as VonKarman,
     Wind,
     Winds as Winds,
+    Windy as Windy,
+    add_rotor_drag as add_rotor_drag,
+    add_wind as add_wind,
 )
 from heavytop.control.export import export_controller as export_controller
 from heavytop.control.laws.base import BaseController

@@ -3,8 +3,7 @@
 from heavytop.copters import maneuvers as maneuvers
 from heavytop.copters.airframe import Airframe as Airframe, Hanging as Hanging, Rotor as Rotor, ring as ring
 from heavytop.copters.catalogue import load as load
-from heavytop.copters.composition import LAW_NAMES, ROBUST, Composition
-from heavytop.copters.conditions import Conditions as Conditions
+from heavytop.copters.composition import LAW_NAMES, ROBUST, Composition, Conditions as Conditions
 from heavytop.copters.flight import (
     Flight as Flight,
     angle_between,
@@ -28,9 +27,12 @@ from heavytop.copters.robust_controller import (
     agile_prototype as agile_prototype,
     robust_controller as robust_controller,
 )
-from heavytop.copters.rotor_failure.dead_rotor import dead_rotor_law as dead_rotor_law
-from heavytop.copters.rotor_failure.failover import Failover as Failover
-from heavytop.copters.rotor_failure.remaining import Remaining as Remaining, remaining as remaining
+from heavytop.copters.rotor_failure import (
+    Failover as Failover,
+    Remaining as Remaining,
+    dead_rotor_law as dead_rotor_law,
+    remaining as remaining,
+)
 from heavytop.copters.rotor_plant import RotorPlant as RotorPlant
 from heavytop.copters.tricopter_detailed import tricopter_with_load_full as tricopter_with_load_full
 from heavytop.copters.vehicle import COMMANDED, GRAVITY, LAWS, Vehicle as Vehicle

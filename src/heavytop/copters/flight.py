@@ -12,8 +12,7 @@ import numpy as np
 
 from heavytop._repr_html import Overview, Shown
 from heavytop.control import BaseController, Margins, TiltLimits
-from heavytop.copters.composition import ROBUST, Composition, as_law, has_sensors
-from heavytop.copters.conditions import Conditions
+from heavytop.copters.composition import ROBUST, Composition, Conditions, as_law, has_sensors
 from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.copters.robust_controller import agile_law
 from heavytop.copters.rotor_plant import RotorPlant

@@ -19,9 +19,8 @@ from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.integral import Integral, integral_symbols
 from heavytop.control.laws.law_checks import check_law
 from heavytop.control.laws.law_terms import LawTerms
-from heavytop.control.limits.allocation import METRICS, Projection
+from heavytop.control.limits.allocation import LOST, METRICS, InputRank, Projection
 from heavytop.control.limits.box_qp import box_qp
-from heavytop.control.limits.rank import LOST, InputRank
 from heavytop.control.linear.linearised_loop import (
     LinearisedLoop,
     UnstableWarning,

@@ -8,7 +8,7 @@ import numpy as np
 
 from heavytop._arrays import depends_on, finite_matrix
 from heavytop.compile import trace_of
-from heavytop.control.limits.rank import InputRank, pivots
+from heavytop.control.limits.allocation import InputRank, pivots
 from heavytop.errors import ControlError, ModelError
 
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""Rotor failure: remaining authority, flight with dead rotors, failover."""
