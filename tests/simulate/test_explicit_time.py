@@ -227,3 +227,40 @@ def test_a_motion_written_with_math_is_refused() -> None:
 
     with pytest.raises(ht.errors.ModelError, match=r"finite numbers, got \[nan\]. Write it with NumPy"):
         driven(lambda t: math.sin(t))
+
+
+def pushed(force: Any) -> ht.Model:
+    system = ht.System(name="pushed", gravity=(0, 0, 0))
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.force(lambda q, v: ht.vector(force(system.time)))
+    return system.derive()
+
+
+def test_error_control_does_not_step_over_pulses() -> None:
+    """33 ms between records of 10 ms, after 5 s in which nothing happens; also that of a driver."""
+    model = pushed(lambda t: 100 * np.exp(-(((t - 5) / 0.02) ** 2)))
+    done = ht.simulate(model, ([0.0], [0.0]), 10.0, 0.01, "rkmk45")
+    assert done.v[-1, 0] == pytest.approx(2 * np.sqrt(np.pi), rel=1e-7)
+    shaken = driven(lambda t: 0.01 * np.exp(-(((t - 2) / 0.02) ** 2)))
+    fine = ht.simulate(shaken, ([0.0], [0.0]), 3.0, 1e-3, "rkmk8")
+    done = ht.simulate(shaken, ([0.0], [0.0]), 3.0, 0.02, "rkmk45")
+    assert abs(fine.v[-1, 0]) > 1e-6
+    assert done.v[-1, 0] == pytest.approx(fine.v[-1, 0], abs=1e-7)
+
+
+def test_steps_end_at_breakpoints() -> None:
+    """With records every 5 s only the breakpoints show the pulse; a jump is in the steps of one side only."""
+    model = pushed(lambda t: 100 * np.exp(-(((t - 5) / 0.02) ** 2)))
+    done = ht.simulate(model, ([0.0], [0.0]), 10.0, 10.0, "rkmk45", breakpoints=[4.9, 5.1])
+    assert done.v[-1, 0] == pytest.approx(2 * np.sqrt(np.pi), rel=1e-7)
+    model = pushed(lambda t: np.where(np.logical_and(t >= 0.3, t < 0.7), 10.0, 0.0))
+    for integrator, step, every in (("rkmk4", 0.1, 1), ("rkmk8", 0.1, 4), ("rkmk45", 0.25, 1)):
+        done = ht.simulate(model, ([0.0], [0.0]), 1.0, step, integrator, breakpoints=(0.7, 0.3), record_every=every)
+        assert done.v[-1, 0] == pytest.approx(4.0, abs=1e-12)
+        assert done.q[-1, 0] == pytest.approx(2.0, abs=1e-12)
+    with pytest.raises(SimulationError, match="breakpoint 0.3 s is not at the end of a step of 0.25 s"):
+        ht.simulate(model, ([0.0], [0.0]), 1.0, 0.25, breakpoints=[0.3])
+    with pytest.raises(SimulationError, match="breakpoint 0.3 s is one step"):
+        ht.simulate(model, ([0.0], [0.0]), 1.0, 0.1, breakpoints=[0.1 * 4, 0.5, 0.2, 0.3])
+    batch = ht.simulate(model, (np.zeros((3, 1)), [[0.0], [1.0], [2.0]]), 1.0, 0.25, "rkmk45", breakpoints=(0.3, 0.7))
+    assert batch.v[-1, :, 0] == pytest.approx([4.0, 5.0, 6.0], abs=1e-12)

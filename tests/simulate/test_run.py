@@ -364,3 +364,11 @@ def test_the_last_states_of_a_batch_are_those_of_single_runs_also_at_events() ->
     single = [simulate(model, (start, [1.0]), **options).final for start in starts]
     assert np.allclose(batch.final[0], [q for q, _ in single], rtol=0, atol=1e-12)
     assert np.allclose(batch.final[1], [v for _, v in single], rtol=0, atol=1e-12)
+
+
+def test_prepared_runs_take_inputs() -> None:
+    model = ht.library.pendulum().derive()
+    prepared = ht.prepare(model, 0.5, 0.1)
+    pushed = prepared(([0.3], [0.0]), inputs=[2.0])
+    assert np.array_equal(pushed.q, ht.simulate(model, ([0.3], [0.0]), 0.5, 0.1, inputs=[2.0]).q)
+    assert np.array_equal(prepared(([0.3], [0.0])).q, ht.simulate(model, ([0.3], [0.0]), 0.5, 0.1).q)

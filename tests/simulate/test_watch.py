@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import heavytop as ht
 from heavytop.cli import app
 from heavytop.errors import ConfigurationError, SimulationError
+from heavytop.geometry import se3, so3
 from heavytop.simulate import Ending
 
 NEAR_MISS = """\
@@ -184,3 +185,21 @@ def test_a_mechanism_at_rest_stays_at_rest(angle: float) -> None:
     run = ht.simulate(model, (q, np.zeros(6)), until=0.5, step=0.01)
     assert run.outcome.ok
     assert np.max(np.abs(run.v)) < 1e-12
+
+
+def test_jumps_under_error_control_are_dated_in_their_step() -> None:
+    """A thread that winds once around: rkmk45 ends in the step of the jump, not at the end of a block of steps."""
+    system = ht.System(name="press")
+    system.body("screw", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
+    system.body("nut", joint=ht.Prismatic("z"), inertia=ht.Inertia(2.0))
+    thread = ht.Custom(
+        ht.coordinates.Angle(),
+        lambda q: se3.pose(so3.rotation_about("z", -q[0]), ht.vector(0.0, 0.0, 0.1 * q[0])),
+    )
+    system.loop("screw", "nut", thread, name="thread")
+    model = system.derive()
+    fixed = ht.simulate(model, ([0.0, 0.0], [2.0, 0.2]), 6.0, 1e-3)
+    chosen = ht.simulate(model, ([0.0, 0.0], [2.0, 0.2]), 6.0, 1e-3, "rkmk45")
+    assert fixed.outcome.ending is chosen.outcome.ending is ht.simulate.Ending.jumped
+    assert fixed.outcome.time <= chosen.outcome.time < 1.0
+    assert np.abs(chosen.q[:, 1] - 0.1 * chosen.q[:, 0]).max() < 1e-12

@@ -99,8 +99,7 @@ class ChosenSteps:
         with Progress(f"simulate {problem.dynamics.name}", problem.progress) as bar:
             try:
                 for start, end in self._segments():
-                    u = self._sample(start)
-                    limited = self._segment(start, end, u, bar)
+                    limited = self._segment(start, end, self._sample(start), bar)
                     if limited or np.all(self._over()):
                         break
             except KeyboardInterrupt:
@@ -275,10 +274,21 @@ class ChosenSteps:
     # --- attempts ---------------------------------------------------------------------------------------------------------
 
     def _segment(self, start: float, end: float, u: np.ndarray | None, bar: Progress) -> bool:
-        """Integrate all trajectories from ``start`` to ``end``; whether the limit of attempts was reached."""
+        """Integrate all trajectories from ``start`` to ``end`` with a constant input; whether the limit of attempts was reached."""
+        for stop in (b for b in self.problem.breakpoints if start < b <= end):
+            if self._unbroken(start, stop - self.problem.one_sided, u, bar):
+                return True
+            start = stop + self.problem.one_sided
+            on = ~self._over()
+            self.t[on] = start
+            next_h = self.state[self.own["next_h"]]
+            next_h[on] = np.minimum(next_h[on], self.method.first(self.problem))
+        return self._unbroken(start, end, u, bar)
+
+    def _unbroken(self, start: float, end: float, u: np.ndarray | None, bar: Progress) -> bool:
         problem, method, given = self.problem, self.method, self.at.given
         duration = max(self.end - problem.start_time, 1e-300)
-        constants = {self.at.p: self.p, given["tolerance"]: method.tolerance}
+        constants = {self.at.p: self.p, given["tolerance"]: method.tolerance(problem)}
         tables = {} if u is None else {self.at.u: u[None]}
         while True:
             active = ~self._over() & (self.t < end)

@@ -45,6 +45,7 @@ class FixedStep:
         law = problem.plan.control.law
         self.hosted = None if law is None else hosted(law, problem.count)
         self.tables = self._tables()
+        self.breaks = [round((b - problem.start_time) / problem.step) for b in problem.breakpoints]
         self.hold = {self.at.u: problem.plan.every} if problem.plan.control.kind == "table" else {}
 
     def _tables(self) -> dict[str, np.ndarray]:
@@ -147,6 +148,8 @@ class FixedStep:
     def _length(self, block: int, done: int) -> int:
         """Steps of the next block: whole record intervals, or a part of one that does not reach beyond its end."""
         every, remaining = self.problem.record_every, self.problem.steps - done
+        if self.breaks:  # a block ends at a breakpoint and after the step that begins there
+            block = min([block, *(n - done for k in (0, *self.breaks) for n in (k, k + 1) if n > done)])
         if self.problem.plan.calls_python or self.problem.events:
             return min(block, remaining)
         if done % every or block < every or remaining < every:
@@ -169,13 +172,16 @@ class FixedStep:
         every = problem.record_every if length % problem.record_every == 0 else length
         if problem.events or problem.plan.calls_python:
             every = 1
+        begin = problem.start_time
+        if self.breaks:
+            begin += problem.one_sided if first in self.breaks else -problem.one_sided if first else 0.0
         return self.stepper.run(
             state,
             self.constants,
             self.tables,
             steps=length,
             step_size=problem.step,
-            start_time=problem.start_time,
+            start_time=begin,
             first=first,
             record_every=every,
             hold=self.hold,

@@ -32,6 +32,7 @@ class RunProblem:
     q, v, p : (*batch, n) start and parameters.
     memory : of the law at the start.
     step, steps : size in s, number.
+    breakpoints : times in s at which steps end.
     """
 
     dynamics: Dynamics
@@ -50,6 +51,7 @@ class RunProblem:
     balance: bool
     threads: int | None
     progress: bool | None
+    breakpoints: tuple[float, ...] = ()
 
     @property
     def count(self) -> int:
@@ -60,6 +62,11 @@ class RunProblem:
     def grid(self) -> RecordGrid:
         """When records are taken."""
         return RecordGrid(self.steps, self.record_every, self.start_time, self.step)
+
+    @property
+    def one_sided(self) -> float:
+        """Distance in s at which the equations are evaluated before and after a breakpoint: a jump there is in none of its steps."""
+        return 4 * float(np.spacing(max(abs(self.start_time), abs(self.start_time + self.step * self.steps))))
 
     def rows(self, array: np.ndarray) -> np.ndarray:
         """An array (..., n) as one row for each trajectory."""

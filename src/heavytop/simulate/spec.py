@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, inf, isfinite
 from typing import Any, NamedTuple, NoReturn
@@ -46,6 +46,7 @@ class RunParts(NamedTuple):
     plan : source of the inputs.
     events, traced : with those at which the equations end, and their values as a function; None if there are none.
     code : where the native step is kept; None if it has no key.
+    breakpoints : times in s at which steps end.
     is_constrained : whether loops or constraints must hold at the start.
     monitored : whether the energy is monitored.
     """
@@ -59,6 +60,7 @@ class RunParts(NamedTuple):
     code: str | None
     is_constrained: bool
     monitored: bool
+    breakpoints: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,19 +93,24 @@ class RunSpec(Value):
     raise_on_failure: bool = False
     threads: int | None = 1
     progress: bool | None = None
+    breakpoints: Any = ()
 
     def __repr__(self) -> str:
         return f"RunSpec({as_dynamics(self.model).name!r}: until {self.until:g} s, step {self.step:g} s)"
 
-    def __call__(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None = None) -> Run:
+    def __call__(
+        self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None = None, inputs: Inputs = None
+    ) -> Run:
         """Simulate from a start, or a batch of them, as :func:`simulate` does.
 
         Parameters
         ----------
         start : (q0, v0) of shapes (..., nq) and (..., nv).
         parameters : name -> value or batch of values.
+        inputs : instead of those that were given to :func:`prepare`.
         """
-        return self._run(*self._problem(start, parameters))
+        spec = self if inputs is None else replace(self, inputs=inputs)
+        return spec._run(*spec._problem(start, parameters))
 
     def ready(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None = None) -> Callable[[], Run]:
         """Check the start and prepare the run up to its first step; return a function that runs it.
@@ -130,6 +137,7 @@ class RunSpec(Value):
         if found is None or (self.inputs is not None and not isinstance(self.inputs, np.ndarray)):
             return None
         named = [found, self.until, self.step, self.record_every, self.hold, self.control_step, self.start_time]
+        named.append(tuple(np.ravel(self.breakpoints).tolist()))
         inputs = None if self.inputs is None else (self.inputs.shape, self.inputs.tobytes())
         for value in (self.integrator, self.control, self.reference, self.events):
             if value is not None and type(value) is not str:
@@ -165,7 +173,30 @@ class RunSpec(Value):
         code = step_key(integrator, plan.control, traced)
         constrained = any(dynamics.kernel(name) is not None for name in ("relative_residuals", "residual"))
         monitored = dynamics.kernel("kept") is not None
-        return RunParts(integrator, size, steps, plan, events, traced, code, constrained, monitored)
+        breakpoints = self._breakpoints(integrator, size, steps)
+        return RunParts(integrator, size, steps, plan, events, traced, code, constrained, monitored, breakpoints)
+
+    def _breakpoints(self, integrator: Integrator, step: float, steps: int) -> tuple[float, ...]:
+        """The breakpoints within the run, in order; with a fixed step they must be at the ends of steps."""
+        times = np.unique(numbers(self.breakpoints, "breakpoints").reshape(-1))
+        start = float(self.start_time)
+        times = times[(times > start) & (times < start + step * steps)]
+        if not np.isfinite(times).all():
+            raise SimulationError(f"breakpoints must be finite times in s, got {self.breakpoints!r}.")
+        if not integrator.chooses_step and len(times):
+            places = (times - start) / step
+            off = np.abs(places - np.round(places)) > 1e-6
+            if off.any():
+                raise SimulationError(
+                    f"the breakpoint {times[off][0]:g} s is not at the end of a step of {step:g} s. Give a step that divides the times of all "
+                    "breakpoints, or use integrator='rkmk45', whose steps end there."
+                )
+            close = np.diff(np.round(places), prepend=0.0) < 2
+            if close.any():
+                raise SimulationError(
+                    f"the breakpoint {times[close][0]:g} s is one step of {step:g} s after the start or the one before it: take a smaller step."
+                )
+        return tuple(times.tolist())
 
     def _problem(
         self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None
@@ -203,6 +234,7 @@ class RunSpec(Value):
             bool(balance),
             self.threads,
             self.progress,
+            parts.breakpoints,
         )
         return problem, parts, subject
 
@@ -258,6 +290,7 @@ def simulate(
     raise_on_failure: bool = False,
     threads: int | None = 1,
     progress: bool | None = None,
+    breakpoints: Any = (),
 ) -> Run:
     """Simulate on the manifold.
 
@@ -285,6 +318,8 @@ def simulate(
         the outcome.
     threads : threads over large batches; None: one per processor.
     progress : show a progress bar; None: on a terminal, after a second.
+    breakpoints : times in s at which functions of the time jump or pulses begin and end: steps end there, and see one side each. With a fixed step
+        they must be multiples of it.
 
     Returns
     -------
@@ -319,6 +354,7 @@ def simulate(
         raise_on_failure,
         threads,
         progress,
+        breakpoints,
     )
     return spec(start, parameters)
 
@@ -333,13 +369,13 @@ def prepare(
     inputs: Inputs = None,
     **options: Any,
 ) -> RunSpec:
-    """Check a run except for its start, and return it as a function of ``(start, parameters=None)``.
+    """Check a run except for its start, and return it as a function of ``(start, parameters=None, inputs=None)``.
 
     Parameters
     ----------
     model, until, step, integrator, control, reference, inputs : as in :func:`simulate`.
     options : the other arguments of :func:`simulate`: record_every, hold, control_step, events, balance, start_time, raise_on_failure,
-        threads, progress.
+        threads, progress, breakpoints.
 
     Examples
     --------

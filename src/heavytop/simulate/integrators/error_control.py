@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,13 @@ from heavytop.compile import Shape, Traced, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError
 from heavytop.functions import key
+from heavytop.simulate.energy_monitor import ALARM
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.plant import Plant, PlantState, Rates
 
 SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
+LONGEST = 1e300
+"""Step in s without a limit."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class ErrorControlled(Integrator):
     rtol : local error relative to the velocities; for displacements relative to one unit (1 m, 1 rad).
     atol : absolute part of the tolerance of velocities.
     first_step : in s; None: a hundredth of the distance of the records.
-    max_step : in s.
+    max_step : in s; None: the distance of the records where the equations depend explicitly on the time, so that pulses that last longer than it
+        are not stepped over, else unlimited.
     max_steps : attempts per trajectory, after which the outcome is ``step_limit``.
     """
 
@@ -64,14 +69,14 @@ class ErrorControlled(Integrator):
         rtol: float = 1e-8,
         atol: float = 1e-10,
         first_step: float | None = None,
-        max_step: float = np.inf,
+        max_step: float | None = None,
         max_steps: int = 1_000_000,
     ) -> None:
-        for label, value in (("rtol", rtol), ("atol", atol), ("max_step", max_step), ("max_steps", max_steps)):
+        for label, value in (("rtol", rtol), ("atol", atol), ("max_step", max_step or inf), ("max_steps", max_steps)):
             if not isinstance(value, int | float | np.number) or not value > 0:
                 raise SimulationError(f"{label} of {type(self).__name__} must be positive, got {value!r}.")
         self.rtol, self.atol, self.first_step = float(rtol), float(atol), first_step
-        self.max_step, self.max_steps = float(max_step), int(max_steps)
+        self.max_step, self.max_steps = None if max_step is None else float(max_step), int(max_steps)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(rtol={self.rtol:g}, atol={self.atol:g})"
@@ -96,13 +101,23 @@ class ErrorControlled(Integrator):
         return {"t_end": (), "tolerance": (3,)}
 
     def start(self, problem: Any) -> Mapping[str, Array]:
-        first = min(self.first_step or 0.01 * problem.step, self.max_step)
-        return {"t": np.full(problem.batch, problem.start_time), "next_h": np.full(problem.batch, first)}
+        return {"t": np.full(problem.batch, problem.start_time), "next_h": np.full(problem.batch, self.first(problem))}
 
-    @property
-    def tolerance(self) -> np.ndarray:
+    def first(self, problem: Any) -> float:
+        """The first step in s, also after a breakpoint."""
+        return min(self.first_step or 0.01 * problem.step, self.longest(problem))
+
+    def longest(self, problem: Any) -> float:
+        """The longest step in s."""
+        if self.max_step is not None:
+            return min(self.max_step, LONGEST)
+        control = problem.plan.control
+        timed = problem.dynamics.has_time or (control.kind == "continuous" and "t" in control.law.takes)
+        return problem.step * problem.record_every if timed else LONGEST
+
+    def tolerance(self, problem: Any) -> np.ndarray:
         """What is given as ``tolerance``."""
-        return np.array([self.rtol, self.atol, min(self.max_step, 1e300)])
+        return np.array([self.rtol, self.atol, self.longest(problem)])
 
     def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         """Estimate the error, accept or reject, choose the next step, lay down what dense output needs."""
@@ -114,7 +129,10 @@ class ErrorControlled(Integrator):
             )
         t, next_h = state.own["t"], state.own["next_h"]
         t_end, tolerance = plant.given_symbol("t_end"), plant.given_symbol("tolerance")
-        h = plant.set_size(np.maximum(np.minimum(next_h, t_end - t), 0.0))  # not beyond the end
+        left = t_end - t
+        if plant.watch is not None:  # once the watch has ended a trajectory it stays where it is
+            left = np.where(plant.slots.read(plant.watch)[ALARM] == 0.0, left, 0.0)
+        h = plant.set_size(np.maximum(np.minimum(next_h, left), 0.0))  # not beyond the end
         attempt = self.attempt(plant, state, h)
         error = self._error(plant, state, attempt, tolerance)
         accept = error <= 1.0  # false for NaN
@@ -126,9 +144,8 @@ class ErrorControlled(Integrator):
         factor = np.where(accept, growing, np.maximum(shrinking, SHRINK))
         # a step cut short at the end says nothing against the step before it
         base = np.where(np.logical_and(accept, h < next_h), np.maximum(h * factor, next_h), h * factor)
-        left = t_end - t
         idle = left <= 0
-        moved = np.where(h >= left, t_end, t + h)
+        moved = np.where(np.logical_and(h >= left, np.logical_not(idle)), t_end, t + h)
         return plant.chosen(accept, attempt.end, state).keeping(
             t=np.where(accept, moved, t),
             next_h=np.where(idle, next_h, np.minimum(base, tolerance[2])),

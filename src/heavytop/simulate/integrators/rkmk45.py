@@ -19,7 +19,8 @@ class RKMK45(ErrorControlled):
     rtol : local error relative to the velocities; for displacements relative to one unit (1 m, 1 rad).
     atol : absolute part of the tolerance of velocities.
     first_step : in s; None: a hundredth of the distance of the records.
-    max_step : in s.
+    max_step : in s; None: the distance of the records where the equations depend explicitly on the time, so that pulses that last longer than it
+        are not stepped over, else unlimited.
     max_steps : attempts per trajectory, after which the outcome is ``step_limit``.
 
     Examples

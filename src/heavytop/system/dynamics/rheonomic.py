@@ -314,7 +314,7 @@ def depends_on_time(description: Description, time: Array) -> bool:
 
 def _expressions(value: Any) -> Iterator[Array]:
     """All symbolic constants below a value; functions and user-defined classes are not searched."""
-    if is_symbolic(value):
+    if is_symbolic(value) and not callable(value):  # a joint may keep its pose as a casadi.Function
         yield value
     elif isinstance(value, Joint):
         yield from _expressions(vars(value) if value.is_built_in else ())
