@@ -1,5 +1,6 @@
 """The disk cache: hits, fingerprints, damage, concurrency, limits."""
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -109,6 +110,33 @@ def test_source_changes_make_fingerprints_stale(tmp_path, monkeypatch):
     Kernel(tiny(), fingerprint="f", cache=cache)
     monkeypatch.setattr(code, "source_stamp", lambda: "other")
     assert Kernel.from_cache("f", cache=cache) is None
+
+
+@pytest.mark.parametrize("package", ["heavytop", "heavytop_mechanics"])
+def test_the_stamp_depends_on_all_packages(tmp_path, monkeypatch, package):
+    """Functions of the companions count by their name, so their source files must be part of the stamp."""
+    from heavytop.compile import cache as module
+
+    (tmp_path / package / "inside").mkdir(parents=True)
+    for file in ("__init__.py", "inside/__init__.py", "inside/formula.py"):
+        (tmp_path / package / file).write_text("")
+    spec = importlib.util.spec_from_file_location(
+        package, tmp_path / package / "__init__.py", submodule_search_locations=[str(tmp_path / package)]
+    )
+    monkeypatch.setattr(module, "find_spec", lambda name: spec if name == package else None)
+    stamp = module.source_stamp.__wrapped__
+    before = stamp()
+    assert stamp() == before
+    (tmp_path / package / "inside" / "formula.py").write_text("x = 1")
+    assert stamp() != before
+
+
+def test_whether_an_entry_exists_is_answered_without_reading_it(tmp_path, monkeypatch):
+    cache = Cache(tmp_path)
+    cache.put("a", {}, b"data")
+    monkeypatch.setattr(Cache, "_read", None)
+    assert "a" in cache
+    assert "b" not in cache
 
 
 def test_unwritable_folder(tmp_path):

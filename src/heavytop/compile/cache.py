@@ -19,12 +19,14 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from heavytop._checksum import seal, unsealed
 from heavytop._files import sweep_leftovers, whole_file
 from heavytop.errors import FileFormatError
+from heavytop.functions import PACKAGES
 
 _MAGIC = b"HTOPOBJ3"
 _SUFFIX = ".htobj"
@@ -101,6 +103,11 @@ class Cache:
     def path(self, key: str) -> Path:
         """File of a key."""
         return self.folder / (hashlib.sha256(key.encode()).hexdigest()[:40] + _SUFFIX)
+
+    def __contains__(self, key: str) -> bool:
+        """Whether there is a file for a key; it is not read."""
+        path = self.path(key)
+        return path.is_file() and _trusted(self.folder)
 
     def get(self, key: str) -> Entry | None:
         """The entry of a key, or None; a damaged file is removed."""
@@ -232,13 +239,21 @@ def _decode(key: str, file: bytes) -> Entry | None:
 
 @cache
 def source_stamp() -> str:
-    """A digest of this library's source files, so that an entry made by other code is never used."""
-    root = Path(__file__).resolve().parent.parent
+    """A digest of the source files of heavytop's packages, so that an entry made by other code is never used."""
     stamp = hashlib.sha256()
-    for folder, folders, files in os.walk(root):
-        folders.sort()
-        for name in sorted(files):
-            if name.endswith(".py"):
-                status = os.stat(os.path.join(folder, name))
-                stamp.update(f"{os.path.relpath(folder, root)}/{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    for package in PACKAGES:
+        spec = find_spec(package)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            stamp.update("".join(sorted(_stamps(folder, package))).encode())
     return stamp.hexdigest()
+
+
+def _stamps(folder: str, name: str) -> Iterator[str]:
+    """Name, size and time of every source file in a folder."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                status = entry.stat()
+                yield f"{name}/{entry.name} {status.st_size} {status.st_mtime_ns}\n"
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _stamps(entry.path, f"{name}/{entry.name}")

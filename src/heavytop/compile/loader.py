@@ -94,12 +94,26 @@ def native_code(
         return None
     try:
         count = lanes or host().lanes
-        key = None if fingerprint is None else f"{kind} {fingerprint} lanes {count}"
+        key = None if fingerprint is None else _lanes_key(kind, fingerprint, count)
         return load(None if text is None else lambda: text(count), key, store)
     except CompileError as error:
         if text is not None:
             warn_interpreted(str(error))
         return None
+
+
+def is_cached(kind: str, fingerprint: str) -> bool:
+    """Whether the cache has code of a ``kind`` of function for this machine."""
+    if not native_allowed():
+        return False
+    try:
+        return _fingerprint_key(_lanes_key(kind, fingerprint, host().lanes)) in Cache()
+    except CompileError:
+        return False
+
+
+def _lanes_key(kind: str, fingerprint: str, lanes: int) -> str:
+    return f"{kind} {fingerprint} lanes {lanes}"
 
 
 def _found(store: Cache, key: str, meta: dict[str, Any]) -> Code | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 from heavytop.compile.kernel import Kernel
+from heavytop.compile.loader import is_cached
 from heavytop.compile.trace import Traced
 from heavytop.functions import store
 
@@ -56,7 +57,7 @@ class Functions:
 
     def in_cache(self, name: str) -> bool:
         """Whether native code of the function exists already."""
-        return self.key is not None and Kernel.from_cache(f"{self.key} {name}") is not None
+        return self.key is not None and is_cached(Kernel.kind, f"{self.key} {name}")
 
     def _kernel(self, name: str, lanes: int | None, threads: int | None) -> Kernel | None:
         if self.key is None:

@@ -5,6 +5,7 @@ from heavytop.functions.stable_key import stable_key as stable_key
 from heavytop.functions.store import KeyedStore as KeyedStore, store as store
 from heavytop.functions.value import (
     MECHANISM,
+    PACKAGES,
     Value as Value,
     frozen as frozen,
     instance_key as instance_key,

@@ -29,7 +29,7 @@ from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictiona
 
 import numpy as np
 
-from heavytop.functions.value import MECHANISM, Value, Walk, global_names, is_local
+from heavytop.functions.value import MECHANISM, PACKAGES, Value, Walk, global_names, is_local
 
 _WEAK = (ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary)
 _UNUSED = frozenset(
@@ -271,9 +271,7 @@ def _is_installed(value: Any) -> bool:
 @lru_cache(4096)
 def _is_installed_module(name: str, file: str | None) -> bool:
     top = name.partition(".")[0]
-    if top in ("heavytop", "heavytop_bench", "heavytop_mechanics") or (
-        file is None and top in sys.stdlib_module_names and top != "__main__"
-    ):
+    if top in PACKAGES or (file is None and top in sys.stdlib_module_names and top != "__main__"):
         return True
     if file is None:
         return False

@@ -35,10 +35,9 @@ Maker = TypeVar("Maker", bound=Callable[..., Any])
 
 LOCAL = "#"
 """First character of keys that mean something in this process only."""
-_LIBRARIES = frozenset(
-    {"heavytop", "heavytop_bench", "heavytop_mechanics", "numpy", "scipy", "casadi", *sys.stdlib_module_names}
-    - {"__main__"}
-)
+PACKAGES = ("heavytop", "heavytop_bench", "heavytop_mechanics")
+"""Packages of this project."""
+_LIBRARIES = frozenset({*PACKAGES, "numpy", "scipy", "casadi", *sys.stdlib_module_names} - {"__main__"})
 MECHANISM = frozenset({"_call", "_sealed", "key", "_by_recipe"})
 """Attributes that belong to the mechanism of values."""
 _IMMUTABLE: set[type] = {type(None), bool, int, float, str}

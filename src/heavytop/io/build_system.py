@@ -200,6 +200,8 @@ def _joint(joint: RobotJoint) -> Joint:
 def _add_frames(system: LoadedSystem, robot: Robot) -> dict[str, str]:
     """Sites as frames: site -> name of the frame, another one where a body has the name of the site."""
     made: dict[str, str] = {}
+    if not robot.frames:  # describing a large system takes a while
+        return made
     taken, names = {WORLD, *system.describe().graph.frames}, {frame.name for frame in robot.frames}
     for frame in robot.frames:
         name = frame.name

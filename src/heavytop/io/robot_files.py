@@ -15,8 +15,6 @@ from heavytop.io.build_system import LoadedSystem, build_system
 from heavytop.io.from_system import robot_from
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mesh_files import MeshFiles
-from heavytop.io.mjcf.reader import robot_of as mjcf_robot
-from heavytop.io.mjcf.writer import MUJOCO_MESHES, mjcf_text
 from heavytop.io.robot import JointKind, Robot
 from heavytop.io.urdf.reader import XACRO, robot_of as urdf_robot
 from heavytop.io.urdf.writer import free_root, urdf_text
@@ -37,6 +35,8 @@ def read_robot(path: str | Path, packages: Mapping[str, str | Path] | None = Non
     if root.tag == "robot":
         return urdf_robot(root, file, {name: Path(folder) for name, folder in (packages or {}).items()})
     if root.tag == "mujoco":
+        from heavytop.io.mjcf.reader import robot_of as mjcf_robot  # takes a while to import
+
         return mjcf_robot(root, file)
     raise root.error("a robot file begins with <robot> (URDF) or <mujoco> (MJCF).")
 
@@ -99,6 +99,9 @@ def save_mjcf(
     description: Description, path: str | Path, limits: Mapping[str, JointLimits] | None = None, strict: bool = False
 ) -> TransferReport:
     """Write a described system as MJCF and report the losses."""
+    from heavytop.io.mjcf.reader import robot_of as mjcf_robot
+    from heavytop.io.mjcf.writer import MUJOCO_MESHES, mjcf_text
+
     file = Path(path)
     robot = robot_from(description, dict(description.limits if limits is None else limits))
     meshes = MeshFiles(file, MUJOCO_MESHES)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 from xml.parsers import expat
-from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
@@ -229,6 +228,8 @@ class Tag:
 
     def document(self) -> str:
         """The whole file."""
+        from xml.sax.saxutils import escape, quoteattr  # imports urllib, http and ssl
+
         lines = ['<?xml version="1.0" encoding="utf-8"?>']
         stack: list[tuple[Tag | str, int]] = [(self, 0)]  # a chain of bodies nests deeper than Python recurses
         while stack:
