@@ -119,8 +119,7 @@ def usage() -> tuple[float, float]:
 def on_workers(study: Study, store: Path, workers: int, report: BenchReport) -> tuple[float, float]:
     """Seconds of all processors, and of the wall."""
     from heavytop.functions import pack
-    from heavytop.sweep.cluster import work
-    from heavytop.sweep.dask_client import connected
+    from heavytop.sweep.cluster import connected, work
 
     with connected("local", workers) as (client, _):
         client.wait_for_workers(workers)

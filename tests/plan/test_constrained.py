@@ -10,8 +10,8 @@ import heavytop as ht
 from heavytop.errors import PlanError
 from heavytop.library import four_bars
 from heavytop.plan import Between, InfeasibleError, Rest
-from heavytop.plan.feasibility.infeasible import other_closure
 from heavytop.plan.guess import straight
+from heavytop.plan.infeasible import other_closure
 from heavytop.plan.problem_builder import ProblemArguments, build_problem
 
 

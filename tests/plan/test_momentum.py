@@ -10,7 +10,7 @@ import pytest
 import heavytop as ht
 from heavytop.errors import PlanError
 from heavytop.plan import Time, problems
-from heavytop.plan.feasibility.momentum import outer_push
+from heavytop.plan.necessary_conditions import outer_push
 from heavytop.plan.problem_builder import ProblemArguments, build_problem
 
 

@@ -24,8 +24,8 @@ from heavytop.plan import (
     Point,
     Rest,
 )
-from heavytop.plan.feasibility.necessary_conditions import reach
 from heavytop.plan.guess import nearest
+from heavytop.plan.necessary_conditions import reach
 from heavytop.plan.problem import Problem
 from heavytop.plan.problem_builder import ProblemArguments, build_problem
 

@@ -44,7 +44,7 @@ def test_elastic_programs_agree(sled: ht.Model) -> None:
     """The program of least violation in CasADi expressions has the cost and the rows of the native one."""
     import casadi
 
-    from heavytop.plan.feasibility.infeasible import Elastic
+    from heavytop.plan.infeasible import Elastic
 
     path = [KeepOut("sled", (0.5, 1, 0), 0.3)]
     nlp, _ = program(sled, [0.0], [Point("sled", (1, 0, 0))], 1.0, limits=(-4, 4), path=path)

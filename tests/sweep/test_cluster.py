@@ -14,7 +14,7 @@ import pytest
 from sweep import studies
 
 from heavytop.errors import SweepError
-from heavytop.sweep import NoWorkersWarning, cluster, dask_client
+from heavytop.sweep import NoWorkersWarning, cluster
 from heavytop.sweep.engine import Tally
 
 
@@ -40,27 +40,27 @@ class PlayedCluster:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_client, "LONGEST_START", 0.01)
+    monkeypatch.setattr(cluster, "LONGEST_START", 0.01)
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_sweep_begins_with_the_workers_that_are_there() -> None:
     played = PlayedCluster(4, 3)
     with pytest.warns(NoWorkersWarning, match=r"3 of 4 workers"):
-        dask_client._LocalWorkers(played).wait(0.001)
+        cluster._LocalWorkers(played).wait(0.001)
     assert played.looks
 
 
 @pytest.mark.usefixtures("quick")
 def test_without_any_worker_the_wait_ends() -> None:
     with pytest.raises(SweepError, match="none of 4"):
-        dask_client._LocalWorkers(PlayedCluster(4, 0)).wait(0.001)
+        cluster._LocalWorkers(PlayedCluster(4, 0)).wait(0.001)
 
 
 def test_all_workers_are_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        dask_client._LocalWorkers(PlayedCluster(2, 2)).wait()
+        cluster._LocalWorkers(PlayedCluster(2, 2)).wait()
 
 
 class PlayedClient:

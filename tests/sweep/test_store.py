@@ -226,7 +226,7 @@ def test_a_store_without_dimensions(tmp_path: Path) -> None:
 
 def test_numbers_of_a_store_are_read_box_by_box(tmp_path: Path) -> None:
     """Means, shares, extremes and samples of a store are those of memory."""
-    from heavytop.sweep import reductions as boxes
+    from heavytop.sweep import statistics as boxes
 
     def point(x: float, y: float, z: float) -> dict[str, float]:
         if x == 1:
@@ -260,7 +260,7 @@ def test_numbers_of_a_store_are_read_box_by_box(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stored", [False, True])
 def test_integers_of_failed_and_open_points_do_not_count(stored: bool, tmp_path: Path) -> None:
     """They have no NaN: the least integer stands for none, and is no value."""
-    from heavytop.sweep import reductions as boxes
+    from heavytop.sweep import statistics as boxes
 
     def point(x: float) -> dict[str, object]:
         if x == 1:

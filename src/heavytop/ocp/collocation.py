@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from heavytop.ocp.chart_dynamics import ChartRates, Derivatives
+from heavytop.ocp.charts import ChartRates, Derivatives
 from heavytop.ocp.shooting import NodeLayout, Shooting, Trajectory
 from heavytop.simulate import Tableau
 

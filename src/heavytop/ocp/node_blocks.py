@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from heavytop.ocp.chart_dynamics import Derivatives
+from heavytop.ocp.charts import Derivatives
 
 
 class NodeConstraint(Protocol):

@@ -12,14 +12,12 @@ from functools import cached_property
 import numpy as np
 
 from heavytop.compile import Bound
-from heavytop.ocp.chart_dynamics import Derivatives
-from heavytop.ocp.charts import chart
+from heavytop.ocp.charts import Derivatives, chart
 from heavytop.ocp.collocation import intervals
 from heavytop.ocp.node_blocks import Block
 from heavytop.ocp.problem import OptimalControlProblem
-from heavytop.ocp.shooting import NodeLayout, Trajectory
+from heavytop.ocp.shooting import NodeLayout, Trajectory, interval_patterns
 from heavytop.ocp.solvers.nonlinear_program import NonlinearProgram
-from heavytop.ocp.sparsity import interval_patterns
 from heavytop.simulate import Tableau
 
 NEAR = 0.1

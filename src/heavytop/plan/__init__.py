@@ -34,8 +34,8 @@ from heavytop.plan.costs import (
     Speed as Speed,
     Time as Time,
 )
-from heavytop.plan.feasibility.infeasible import InfeasibleError as InfeasibleError
 from heavytop.plan.guess import Guess as Guess
+from heavytop.plan.infeasible import InfeasibleError as InfeasibleError
 from heavytop.plan.problem import Phase as Phase
 from heavytop.plan.result import Plan as Plan
 from heavytop.plan.study import read_study

@@ -11,14 +11,13 @@ from heavytop.ocp import Fatrop
 from heavytop.ocp.solvers import Solver, default_solver
 from heavytop.plan.constraints import Constraint
 from heavytop.plan.costs import Cost
-from heavytop.plan.feasibility.infeasible import InfeasibleError
-from heavytop.plan.feasibility.necessary_conditions import check_numbers
 from heavytop.plan.guess import as_guess
-from heavytop.plan.multistart import best_of
+from heavytop.plan.infeasible import InfeasibleError
+from heavytop.plan.necessary_conditions import check_numbers
 from heavytop.plan.problem import Phase
 from heavytop.plan.problem_builder import Duration, ProblemArguments, build_problem, check_options
 from heavytop.plan.result import Plan
-from heavytop.plan.solve import SolveOptions, solve
+from heavytop.plan.solve import SolveOptions, best_of, solve
 from heavytop.system import Model
 
 RETRIES = 4

@@ -13,8 +13,8 @@ from heavytop.errors import PlanError, ShapeError, wrong_shape
 from heavytop.ocp import Bounds, State, input_bounds, named_limits, needed_inputs
 from heavytop.plan.constraints import Between, Constraint, Gate
 from heavytop.plan.costs import Cost, Distance, Effort, Jerk, Time
-from heavytop.plan.feasibility.necessary_conditions import check_ends, check_meetings
 from heavytop.plan.loops import closed, followed
+from heavytop.plan.necessary_conditions import check_ends, check_meetings
 from heavytop.plan.problem import Phase, Problem
 from heavytop.system import CLOSED, Model
 

@@ -18,12 +18,24 @@ from heavytop.sweep.distributions import (
     uniform as uniform,
 )
 from heavytop.sweep.grid import DRAW, zipped as zipped
-from heavytop.sweep.integrity import DamagedStoreWarning as DamagedStoreWarning
 from heavytop.sweep.measure import FAILED, OUTCOMES, Measured as Measured, final as final, take as take
-from heavytop.sweep.reductions import SAMPLE, boxes, extremes, pick, places, points, sample, spread, sums, valid, width
 from heavytop.sweep.result import Result as Result, open_result as open_result
-from heavytop.sweep.statistics import quantile_interval as quantile_interval, share_interval as share_interval
-from heavytop.sweep.store import DONE, GIVEN_UP, Store
+from heavytop.sweep.statistics import (
+    SAMPLE,
+    boxes,
+    extremes,
+    pick,
+    places,
+    points,
+    quantile_interval as quantile_interval,
+    sample,
+    share_interval as share_interval,
+    spread,
+    sums,
+    valid,
+    width,
+)
+from heavytop.sweep.store import DONE, GIVEN_UP, DamagedStoreWarning as DamagedStoreWarning, Store
 from heavytop.sweep.study import Study as Study
 from heavytop.sweep.study_file import listed, load_study as load_study, read_study as read_study
 

@@ -14,16 +14,14 @@ from heavytop.copters import Vehicle
 from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate import Dynamics
 from heavytop.sweep.cases import BatchCases, Cases, FunctionCases, Output, is_function, missing
-from heavytop.sweep.cluster import Cluster
-from heavytop.sweep.dask_client import connected
+from heavytop.sweep.cluster import Cluster, connected
 from heavytop.sweep.engine import Tally, in_process
 from heavytop.sweep.flight_cases import FlightCases
 from heavytop.sweep.grid import make_grid
-from heavytop.sweep.integrity import reopen_damaged
 from heavytop.sweep.measure import as_measures
 from heavytop.sweep.model_cases import ModelCases
 from heavytop.sweep.result import Result, in_memory, open_result
-from heavytop.sweep.store import DONE, GIVEN_UP, OPEN, Store
+from heavytop.sweep.store import DONE, GIVEN_UP, OPEN, Store, reopen_damaged
 from heavytop.sweep.study import Study, describe, write_into
 from heavytop.system import Model
 

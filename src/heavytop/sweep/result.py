@@ -14,10 +14,9 @@ from heavytop._format import listed
 from heavytop._repr_html import Overview, Shown
 from heavytop.errors import SweepError, unknown_name
 from heavytop.sweep.grid import DRAW
-from heavytop.sweep.integrity import check_store
 from heavytop.sweep.measure import OUTCOMES
-from heavytop.sweep.reductions import boxes
-from heavytop.sweep.store import DONE, GIVEN_UP, Store, coordinates
+from heavytop.sweep.statistics import boxes
+from heavytop.sweep.store import DONE, GIVEN_UP, Store, check_store, coordinates
 from heavytop.sweep.study import StoredVariable, Study
 
 if TYPE_CHECKING:

@@ -89,7 +89,7 @@ class _Staged:
     def solve(self, request: SolveRequest, given: dict[str, Any]) -> Solution:
         import casadi as ca
 
-        from heavytop.ocp.solvers.symbolic import symbolic
+        from heavytop.ocp.solvers.nlpsol import symbolic
 
         t, fixed, kept = self.program, self.fixed, self.kept
         built = symbolic(t, explicit=True)

@@ -1,1 +1,0 @@
-"""Necessary conditions of plans, and the diagnosis of infeasible ones."""
