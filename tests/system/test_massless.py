@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import heavytop as ht
 from heavytop.errors import ModelError
@@ -42,3 +43,33 @@ def test_mixed_velocities_have_world_axes_for_the_origin_and_body_axes_for_the_t
     R = pose[:3, :3]
     np.testing.assert_allclose(so3.vee(R.T @ rate[:3, :3]), v[3:], atol=1e-5)
     assert np.linalg.norm(R @ v[3:] - v[3:]) > 0.1
+
+
+def towed(moment: float, masses: tuple[float, float] = (100.0, 100.0)) -> ht.System:
+    system = ht.System(gravity=(0, 0, 0), name="tow bar")
+    system.body("truck", joint=ht.Prismatic("x"), inertia=ht.Inertia(masses[0]))
+    system.body("trailer", at=(1, 0, 0), joint=ht.Prismatic("x"), inertia=ht.Inertia(masses[1]))
+    bar = ht.Inertia(0.0, moment_at_com=(moment, moment, moment))
+    system.body("bar", parent="truck", joint=ht.Revolute("z"), inertia=bar)
+    system.loop("trailer", "bar", ht.Spherical(), at_b=(1, 0, 0), name="hitch")
+    system.input("engine", ht.JointForce("truck"))
+    return system
+
+
+def test_a_light_body_in_a_loop_keeps_its_constraint() -> None:
+    model = towed(1e-6).derive(native=False)
+    rest = np.zeros(3)
+    assert_allclose(model.acceleration(rest, rest, [100.0]), [0.5, 0.5, 0.0], rtol=1e-9, atol=1e-12)
+    assert_allclose(model.constraint_forces(rest, rest, [100.0])["hitch"][0], -50.0)
+    assert model.degrees_of_freedom(rest) == 1
+
+
+@pytest.mark.parametrize("values", [{"moment": 1e-9}, {"moment": 1e-5, "masses": (1e6, 1e6)}])
+@pytest.mark.parametrize("function", ["acceleration", "constraint_forces", "degrees_of_freedom", "simulate"])
+def test_a_constraint_is_not_lost_to_rounding(values: dict, function: str) -> None:
+    model, rest = towed(**values).derive(native=False), np.zeros(3)
+    with pytest.raises(ModelError, match="'tow bar'.*'hitch'.*1e-10"):
+        if function == "simulate":
+            ht.simulate(model, (rest, rest), 0.01, 0.01)
+        else:
+            getattr(model, function)(*([rest] if function == "degrees_of_freedom" else [rest, rest, [100.0]]))

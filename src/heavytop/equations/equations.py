@@ -18,7 +18,7 @@ from heavytop.functions import Portable
 if TYPE_CHECKING:
     from heavytop.system import Model
 
-QUANTITIES = ("M", "c", "D", "fK", "fG", "B", "A", "f", "Phi")
+QUANTITIES = ("M", "c", "D", "fK", "fG", "B", "A", "f", "Phi", "b", "F", "P")
 
 
 def _quantity(name: str, doc: str) -> property:
@@ -29,7 +29,7 @@ class Equations(Portable):
     """The equations ``M a + c + D v + fK + fG = B u + f`` with ``q' = A v`` and ``phi(q) = 0``.
 
     Loops and velocity constraints that the velocity coordinates do not satisfy identically add ``Phi^T lam`` to the right-hand side
-    and require ``Phi v + b = 0``.
+    and require ``Phi v + b = 0``. Friction that depends on reactions adds ``F N`` with the sizes ``N_k = |P_k lam|``.
 
     Entries are simplified with trigonometric identities and with the constraints of the coordinates, and collected by
     velocities. The expressions of large systems share named subexpressions (:attr:`definitions`) in text and LaTeX.
@@ -42,8 +42,9 @@ class Equations(Portable):
     Attributes
     ----------
     q, v, u, p : SymPy columns of coordinates, velocities, inputs and parameters.
-    M, c, D, fK, fG, B, A, f, Phi, phi : SymPy matrices and columns, without named subexpressions. ``f`` contains the
-        user-defined forces on the right-hand side: ``force(q, v)`` and dissipation that is not quadratic in v.
+    M, c, D, fK, fG, B, A, f, Phi, b, F, P, phi : SymPy matrices and columns, without named subexpressions. ``f`` contains the
+        user-defined forces on the right-hand side: ``force(q, v)``, ``work(q, v)`` of constraints and dissipation that is not quadratic in v.
+    friction_rows : number of rows of P of each friction: P_1 are the first ones, and so on.
 
     Examples
     --------
@@ -60,9 +61,11 @@ class Equations(Portable):
     def __init__(self, model: Model, names: Mapping[str, str] | None = None) -> None:
         import sympy
 
-        if model.expressions.has_moving_rates:
+        e = model.expressions
+        if e.has_moving_rates or e.has_drift:
             raise ModelError(
-                f"the equations of {model.name!r} cannot be written as q' = A v: q' depends on the time explicitly. Use relative joint velocities."
+                f"the equations of {model.name!r} cannot be written as q' = A v: q' depends on the time explicitly or does not vanish with v. "
+                "Use relative joint velocities; omit a basis with a drift."
             )
         self.model = model
         self.name = model.name
@@ -86,7 +89,7 @@ class Equations(Portable):
     def _values(self) -> dict[str, Any]:
         """The quantities as traced expressions."""
         e = self.model.expressions
-        d = e.dynamics
+        d, c = e.dynamics, e.constrained if e.is_constrained else None
         return {
             "M": d.mass_matrix,
             "c": d.bias,
@@ -95,9 +98,18 @@ class Equations(Portable):
             "fG": d.gravity_force,
             "B": d.input_matrix,
             "A": e.kinematics.kinematics_matrix,
-            "f": d.applied_force - d.nonlinear_dissipation_force,
-            "Phi": e.catalogue["constraint_jacobian"][1]() if e.is_constrained else np.zeros((0, e.nv)),
+            "f": d.supplied_force - d.nonlinear_dissipation_force,
+            "Phi": c.Phi if c else np.zeros((0, e.nv)),
+            "b": c.drift if c else np.zeros(0),
+            "F": c.friction_forces if c else np.zeros((e.nv, 0)),
+            "P": c.friction_reactions if c else np.zeros((0, 0)),
         }
+
+    @property
+    def friction_rows(self) -> list[int]:
+        """Number of rows of P of each friction that depends on reactions."""
+        e = self.model.expressions
+        return e.constrained.friction_rows if e.is_constrained else []
 
     @cached_property
     def instructions(self) -> int:
@@ -156,6 +168,9 @@ class Equations(Portable):
     Phi = _quantity(
         "Phi", "Rows (m, nv) of loops and constraints: Phi v + b = 0, with reactions Phi^T lam on the right-hand side."
     )
+    b = _quantity("b", "Drift (m, 1) of loops and constraints that move by themselves.")
+    F = _quantity("F", "Friction (nv, k) per unit of the reactions N, on the right-hand side: F N.")
+    P = _quantity("P", "Rows (r, m) that take lam to the reactions N_k = |P_k lam| of friction.")
     phi = _quantity("phi", "Constraints of the coordinates (m, 1), zero on the manifold.")
 
     # --- output -----------------------------------------------------------------------------------------------------------------
@@ -203,7 +218,8 @@ class Equations(Portable):
             "v": [str(s) for s in self.v],
             "u": [str(s) for s in self.u],
             "parameters": {str(s): p.value for s, p in zip(self.p, self.model.description.parameters, strict=True)},
-            "form": "M a + c + D v + fK + fG = B u + f + Phi^T lam, q' = A v, phi(q) = 0",
+            "form": "M a + c + D v + fK + fG = B u + f + Phi^T lam + F N, q' = A v, phi(q) = 0, Phi v + b = 0, N_k = |P_k lam|",
+            "friction_rows": self.friction_rows,
             "definitions": [[symbol.name, plain(expression)] for symbol, expression in self.definitions],
             **{
                 name: [[plain(entry) for entry in row] for row in compact[name].tolist()]

@@ -17,6 +17,8 @@ from heavytop.system import Model, Parameter
 
 RESERVED = frozenset(("M", "B", "D", "c", "f", "fK", "fG", "Phi", "phi", "q", "v"))
 """Names of matrices and vectors in the equations; a parameter or joint of that name gets a suffix."""
+RESERVED_WITH_CONSTRAINTS = frozenset(("b", "lam", "F", "N", "P"))
+"""Further ones in the equations of loops and constraints."""
 ROTATION = tuple(f"R_{row}{col}" for col in "xyz" for row in "xyz")
 
 
@@ -91,8 +93,9 @@ def symbol_names(model: Model) -> SymbolNames:
     taken = {*model.parameter_names, *q_names, *v_names}
     u_names = [f"u_{name}" if name in taken else name for name in model.u_names]
     given = [_letter(p, taken) for p in model.description.parameters]
-    p_names = [f"{name}_par" if name in RESERVED else name for name in given]
-    q_names = [f"{name}_joint" if name in RESERVED else name for name in q_names]
+    reserved = RESERVED | RESERVED_WITH_CONSTRAINTS if model.is_constrained else RESERVED
+    p_names = [f"{name}_par" if name in reserved else name for name in given]
+    q_names = [f"{name}_joint" if name in reserved else name for name in q_names]
     names = tuple(safe_names([*p_names, *q_names, *v_names, *u_names], "symbol"))
     np_, nq, nv = len(model.parameter_names), model.nq, model.nv
     return SymbolNames(names[np_ : np_ + nq], names[np_ + nq : np_ + nq + nv], names[np_ + nq + nv :], names[:np_])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import accumulate
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,7 @@ def form(equations: Equations, present: Iterable[str] | None = None) -> str:
 
 
 LEFT = {"c": "c", "D": "D v", "fK": "fK", "fG": "fG"}
-RIGHT = {"B": "B u", "f": "f", "Phi": "Phi^T lam"}
+RIGHT = {"B": "B u", "f": "f", "Phi": "Phi^T lam", "F": "F N"}
 SYMMETRIC = ("M", "D")
 
 
@@ -141,6 +142,9 @@ HEADINGS = {
     "B": "input matrix B",
     "f": "other forces f",
     "Phi": "rows Phi of loops and constraints, Phi v + b = 0",
+    "b": "drift b of loops and constraints",
+    "F": "friction F per unit of the reactions N",
+    "P": "rows P of the reactions of friction",
 }
 
 
@@ -202,7 +206,11 @@ def text(equations: Equations, unicode: bool = True, width: int = 100) -> str:
         if name not in present:
             continue
         mirrored = name in SYMMETRIC and len(equations.v) > 1
+        if name == "Phi" and "b" not in present:
+            heading = heading.replace(" + b", "")
         lines += ["", f"  {heading}" + (" (symmetric)" if mirrored else "")]
+        if name == "P":
+            lines += [f"  N[{k + 1}] = |(P lam)[{rows}]|" for k, rows in enumerate(_rows_of_frictions(equations))]
         for index, entry in entries(compact[name], name in SYMMETRIC):
             paragraph(f"{name}[{','.join(map(str, index))}]", shown(entry))
     if "phi" in present:
@@ -210,6 +218,14 @@ def text(equations: Equations, unicode: bool = True, width: int = 100) -> str:
         for index, entry in entries(compact["phi"], False):
             paragraph(f"phi[{index[0]}]", shown(entry))
     return "\n".join(lines)
+
+
+def _rows_of_frictions(equations: Equations) -> list[str]:
+    """For each friction its rows of P, counted from one: ``1`` or ``2..4``."""
+    ends = list(accumulate(equations.friction_rows))
+    return [
+        f"{end}" if n == 1 else f"{end - n + 1}..{end}" for n, end in zip(equations.friction_rows, ends, strict=True)
+    ]
 
 
 def latex_parts(equations: Equations) -> list[list[str]]:
@@ -236,6 +252,12 @@ def latex_parts(equations: Equations) -> list[list[str]]:
         else:
             listed = entries(matrix, name in SYMMETRIC)
             parts.append([f"{label}_{{{','.join(map(str, index))}}} &= {show(entry)}" for index, entry in listed])
+        if name == "Phi":
+            parts[-1].append("\\Phi v + b &= 0" if "b" in present else "\\Phi v &= 0")
+        if name == "P":
+            for k, rows in enumerate(_rows_of_frictions(equations)):
+                place = rows.replace("..", r" \ldots ")
+                parts[-1].append(f"N_{{{k + 1}}} &= \\lVert (P \\lambda)_{{{place}}} \\rVert")
     return [part for part in parts if part]
 
 

@@ -112,11 +112,13 @@ class Expressions:
     def has_moving_rates(self) -> bool:
         """Whether time drives q' = A v itself: A depends on it, or q' does not vanish with v."""
         time = self.description.time
-        if time is None:
-            return False
+        return time is not None and (self.has_drift or depends_on(self.kinematics.kinematics_matrix, time))
+
+    @cached_property
+    def has_drift(self) -> bool:
+        """Whether q' does not vanish with v: joints moved by time, or a basis with a drift."""
         drift = at_rest(self.joint_velocity(), self.kinematics)
-        moves = is_symbolic(drift) and not to_sx(drift).is_zero()
-        return moves or depends_on(self.kinematics.kinematics_matrix, time)
+        return is_symbolic(drift) and not to_sx(drift).is_zero()
 
     def driver_powers(self) -> dict[str, Array]:
         """Power of each driver by name."""
@@ -233,7 +235,12 @@ class Expressions:
             "linearization": (("q", "v", "u"), lambda: linearization(self)),
             "joint_velocity": (("q", "v"), self.joint_velocity),
             "joint_rows": (("q",), self._joint_rows),
+            "supplied_force": (("q", "v"), d("supplied_force")),
             "constraint_jacobian": (("q",), lambda: self.constrained.Phi),
+            "constraint_drift": (("q",), lambda: self.constrained.drift),
+            "constraint_bias": (("q", "v"), lambda: self.constrained.bias),
+            "friction_forces": (("q", "v"), lambda: self.constrained.friction_forces),
+            "friction_reactions": (("q",), lambda: self.constrained.friction_reactions),
             "position_residual": (("q",), lambda: self.constrained.position_residual),
             "relative_position_residual": (("q",), lambda: self.sizes.relative_residuals()["position"]),
             "joint_sizes": (("q",), lambda: self.sizes.joints),

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 Parameters = Mapping[str, Any] | None
 Made = TypeVar("Made")
 
-NEEDS_INERTIA = ("acceleration", "motion", "acceleration_derivatives", "parameter_derivatives", "linearization")
+NEEDS_INERTIA = (
+    *("acceleration", "motion", "acceleration_derivatives", "parameter_derivatives", "linearization"),
+    *("multipliers", "constraint_forces", "constraint_acceleration"),
+)
 """Functions that solve with the mass matrix; other functions need no inertia."""
 QUICK_FROM = 8
 """Number of single configurations after which the manifold is checked by compiled code."""
@@ -323,8 +326,11 @@ class Model(Value, Shown):
 
     def _trace(self, name: str) -> Traced:
         if name in NEEDS_INERTIA:
-            self.functions.get("inertia checked", lambda: check_inertia(self))
+            self._check_inertia()
         return self.expressions.traced(name)
+
+    def _check_inertia(self) -> None:
+        self.functions.get("inertia checked", lambda: check_inertia(self))
 
     def compiled(self, name: str = "acceleration", lanes: int | None = None, threads: int | None = 1) -> Kernel:
         """The compiled code behind a method: a kernel that takes plain arrays, checks only shapes, and reports ``stats()``.
@@ -613,6 +619,7 @@ class Model(Value, Shown):
         """Velocity coordinates less the independent constraints at one configuration ``q``."""
         if not self.is_constrained:
             return self.nv
+        self._check_inertia()
         Phi, M = self.constraint_jacobian(q, parameters), self.mass_matrix(q, parameters)
         return self.nv - independent_rows(Phi, M, self.expressions.constrained.groups)
 

@@ -294,18 +294,40 @@ class ConstrainedDynamics:
         return concatenate(*(rows.drift for rows in self.rows))
 
     @cached_property
-    def friction(self) -> ReactionFriction | None:
-        """Friction that depends on the reactions, if any."""
+    def friction_terms(self) -> list[FrictionTerm]:
+        """Frictions that depend on the reactions."""
         count, terms = self.Phi.shape[0], []
         for rows, at in self.blocks():
             if rows.friction is not None:
                 own = np.eye(at.stop - at.start) if rows.wrench_map is None else transpose(rows.wrench_map)[:3, :]
                 before, behind = np.zeros((own.shape[0], at.start)), np.zeros((own.shape[0], count - at.stop))
                 terms.append(FrictionTerm(rows.name, rows.friction, np.concatenate([before, own, behind], axis=1)))
-        if not terms:
+        return terms
+
+    @cached_property
+    def friction_forces(self) -> Array:
+        """F (nv, k): the generalised force of each friction per unit of the reaction it depends on."""
+        columns = [term.force for term in self.friction_terms]
+        return from_columns(*columns) if columns else np.zeros((shape(self.v)[0], 0))
+
+    @cached_property
+    def friction_reactions(self) -> Array:
+        """P (r, m): the rows that take lam to the reactions; friction k has the size N_k of its ``friction_rows``."""
+        parts = [term.reaction for term in self.friction_terms]
+        return np.concatenate(parts, axis=0) if parts else np.zeros((0, self.Phi.shape[0]))
+
+    @property
+    def friction_rows(self) -> list[int]:
+        """Number of rows of P of each friction."""
+        return [shape(term.reaction)[0] for term in self.friction_terms]
+
+    @cached_property
+    def friction(self) -> ReactionFriction | None:
+        """Friction that depends on the reactions, if any."""
+        if not self.friction_terms:
             return None
         hold = lambda a: -self._compliance.solve(np.matvec(self.Phi, a))  # noqa: E731
-        return ReactionFriction(terms, self._mass.solve, hold)
+        return ReactionFriction(self.friction_terms, self._mass.solve, hold)
 
     def _frictionless_multipliers(self, u: Array) -> Array:
         return -self._compliance.solve(np.matvec(self.Phi, self.free_acceleration(u)) + self.bias)
@@ -318,7 +340,7 @@ class ConstrainedDynamics:
         """Generalised force (nv,) of the friction that depends on the reactions."""
         if self.friction is None:
             return np.zeros(shape(self.v))
-        return np.matvec(from_columns(*(term.force for term in self.friction.terms)), self.friction_sizes(u))
+        return np.matvec(self.friction_forces, self.friction_sizes(u))
 
     def multipliers(self, u: Array) -> Array:
         """lam (m,): the ideal constraint force is Phi^T lam; redundant equations share it, the later ones get zero."""

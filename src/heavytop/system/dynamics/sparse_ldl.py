@@ -32,13 +32,16 @@ def row_scales(diagonal: Sequence[Any], groups: Sequence[int]) -> list[Any]:
     return [totals[group] for group in groups]
 
 
-def independent_rows(Phi: Floats, M: Floats, groups: Sequence[int]) -> int:
-    """Number of independent rows of Phi (m, n), by the same measure as the guarded elimination."""
+def scaled_compliance(Phi: Floats, M: Floats, groups: Sequence[int]) -> Floats:
+    """S = Phi M^-1 Phi^T (m, m) with each row and column divided by the root of its scale; zero where that vanishes."""
     S = Phi @ np.linalg.solve(M, Phi.T)
     size = np.sqrt(row_scales(np.diag(S).tolist(), groups))
-    kept = size > 0.0
-    scaled = S[np.ix_(kept, kept)] / np.outer(size[kept], size[kept])
-    return int(np.sum(np.linalg.eigvalsh(scaled) > RANK_TOLERANCE)) if np.any(kept) else 0
+    return S / np.where(size > 0.0, size, np.inf) / np.where(size > 0.0, size, np.inf)[:, None]
+
+
+def independent_rows(Phi: Floats, M: Floats, groups: Sequence[int]) -> int:
+    """Number of independent rows of Phi (m, n), by the same measure as the guarded elimination."""
+    return int(np.sum(np.linalg.eigvalsh(scaled_compliance(Phi, M, groups)) > RANK_TOLERANCE))
 
 
 def minimum_degree(neighbours: list[set[int]], chosen: Iterable[int]) -> list[int]:

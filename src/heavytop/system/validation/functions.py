@@ -12,6 +12,7 @@ from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name
 from heavytop.system.description.inputs import BodyWrench, JointAction
 from heavytop.system.dynamics.articulated import composite_mass_matrix, has_composites
 from heavytop.system.dynamics.equation_terms import EquationTerms
+from heavytop.system.validation.singularities import check_ranks
 
 if TYPE_CHECKING:
     from heavytop.system.description.description import Description
@@ -79,13 +80,14 @@ def _check_time(dynamics: EquationTerms, time: Array) -> None:
 
 
 def check_inertia(model: Model) -> None:
-    """Raise a ModelError when some velocity coordinate moves no mass: M singular at several configurations."""
+    """Raise a ModelError when some velocity coordinate moves no mass, M singular at several configurations, or almost none in a loop."""
     if model.nv > EXPLICIT_UP_TO:
         _check_inertia_of_many(model)
         return
     q = np.concatenate([model.neutral()[None], model.random(0, (2,))])
     worst = []
-    for M in model.traced("mass_matrix").interpret(q, model.parameter_vector())[0]:
+    masses = model.traced("mass_matrix").interpret(q, model.parameter_vector())[0]
+    for M in masses:
         size = np.sqrt(np.abs(np.diag(M)))
         if not np.all(np.isfinite(M)):
             return
@@ -101,6 +103,8 @@ def check_inertia(model: Model) -> None:
             f"{value:.1e} after scaling its diagonal to one). Give inertia to the bodies that this joint carries, with a moment "
             "about its axis (a point mass on the axis has none)."
         )
+    if model.is_constrained:
+        check_ranks(model, q, masses)
 
 
 def why_not_finite(model: Model, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
@@ -132,6 +136,7 @@ def _check_inertia_of_many(model: Model) -> None:
     n = model.nv
     for q in model.random(0, (2,)):
         M = _mass_matrix_of_many(model, q)
+        M_given = M.copy()
         if not np.all(np.isfinite(M)):
             return
         size, worst, weakest = np.diag(M).copy(), np.inf, 0
@@ -143,6 +148,8 @@ def _check_inertia_of_many(model: Model) -> None:
                 break
             M[:k, :k] -= np.outer(M[:k, k], M[k, :k]) / M[k, k]
         if worst >= SINGULAR:
+            if model.is_constrained:
+                check_ranks(model, q[None], [M_given])
             return
     raise ModelError(
         f"velocity {model.v_names[weakest]!r} of {model.name!r} moves no mass: the mass matrix is singular (pivot {worst:.1e} relative to its "

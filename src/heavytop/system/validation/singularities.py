@@ -7,33 +7,33 @@ acceleration takes the place of the velocity, since v = a t to first order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop._format import format_vector
-from heavytop.errors import ConfigurationError
-from heavytop.system.dynamics.sparse_ldl import row_scales
+from heavytop.errors import ConfigurationError, ModelError
+from heavytop.system.dynamics.sparse_ldl import RANK_TOLERANCE, independent_rows, scaled_compliance
 
 if TYPE_CHECKING:
     from heavytop.system.model import Model
 
 RESIDUAL = 1e-4
 """Largest residual of Phi a + d/dt(Phi) v + d/dt(b) = 0 relative to its terms."""
+INDEPENDENT = 1e-3
+"""Smallest singular value of Phi, relative to the largest, of constraints that certainly are independent."""
 WEAK = 1e-2
 """Share of its scale below which a row that is independent elsewhere indicates a singular configuration nearby."""
 
 
-def weakest_constraint(model: Model, q: np.ndarray, rank: int, parameters: Any) -> tuple[str, float]:
+def weakest_constraint(model: Model, Phi: np.ndarray, M: np.ndarray, rank: int) -> tuple[str, float]:
     """Name of the loop or constraint whose row comes nearest to the span of the others, and its share of its scale.
 
     ``rank`` is the number of independent rows away from singular configurations.
     """
-    Phi, M = model.constraint_jacobian(q, parameters), model.mass_matrix(q, parameters)
-    S = Phi @ np.linalg.solve(M, Phi.T)
     constrained = model.expressions.constrained
-    size = np.sqrt(np.maximum(row_scales(np.diag(S).tolist(), constrained.groups), 1e-300))
-    values, vectors = np.linalg.eigh(S / np.outer(size, size))
+    values, vectors = np.linalg.eigh(scaled_compliance(Phi, M, constrained.groups))
     owners = [rows.name for rows in constrained.rows for _ in range(rows.Phi.shape[0])]
     weights = dict.fromkeys(owners, 0.0)
     for owner, weight in zip(owners, vectors[:, -rank] ** 2, strict=True):
@@ -41,12 +41,37 @@ def weakest_constraint(model: Model, q: np.ndarray, rank: int, parameters: Any) 
     return max(weights, key=lambda name: weights[name]), max(float(values[-rank]), 0.0)
 
 
+def check_ranks(model: Model, configurations: np.ndarray, masses: Sequence[np.ndarray]) -> None:
+    """Raise a ModelError where a constraint that is independent counts as dependent, because some bodies are far too light.
+
+    ``masses`` are the mass matrices (nv, nv) at the ``configurations``. The accelerations decide by S = Phi M^-1 Phi^T; Phi itself, made pure
+    numbers by sizes, does not depend on masses.
+    """
+    p, groups = model.parameter_vector(), model.expressions.constrained.groups
+    for q, M in zip(configurations, masses, strict=True):
+        Phi, rows, columns = (
+            model.traced(name).interpret(q, p)[0] for name in ("constraint_jacobian", "row_sizes", "velocity_sizes")
+        )
+        if not all(np.all(np.isfinite(x)) for x in (Phi, rows, columns, M)):
+            continue
+        pure = np.linalg.svd(Phi * columns / np.where(rows > 0.0, rows, np.inf)[:, None], compute_uv=False)
+        rank = int(np.sum(pure > INDEPENDENT * np.max(pure, initial=0.0)))
+        if independent_rows(Phi, M, groups) < rank:
+            name, share = weakest_constraint(model, Phi, M, rank)
+            raise ModelError(
+                f"the masses and moments of inertia of {model.name!r} differ too much: its constraints are independent, but {name!r} is lost to "
+                f"rounding in Phi M^-1 Phi^T ({share:.1g} of its scale, needed {RANK_TOLERANCE:g}). Give its lightest body more inertia, or replace "
+                "this body by a constraint: a rod without mass is system.constrain(lambda q: ...) or system.strut(...)."
+            )
+
+
 def weak_constraint(model: Model, q: np.ndarray, start: np.ndarray, parameters: Any) -> str | None:
     """A description of the nearly singular loop or constraint at ``q``, or None; ``start`` is a configuration that is not singular."""
     if not model.is_constrained:
         return None
     rank = model.nv - model.degrees_of_freedom(start, parameters)
-    name, share = weakest_constraint(model, q, rank, parameters)
+    Phi, M = model.constraint_jacobian(q, parameters), model.mass_matrix(q, parameters)
+    name, share = weakest_constraint(model, Phi, M, rank)
     kind = "loop" if name in {loop.name for loop in model.description.loops} else "constraint"
     return f"{kind} {name!r} is nearly singular ({share:.1g} of its scale)" if share < WEAK else None
 
