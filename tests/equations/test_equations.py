@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -59,7 +62,8 @@ def assert_equal(model: ht.Model, equations: Equations, seed: int = 0, complete:
     }
     resisting = model.dissipation_force(q, v, parameters=values)
     dissipated = resisting - expected["D"] @ v
-    expected["f"] = (model.applied_force(q, v, parameters=values) - dissipated)[:, None]
+    supplied = model.evaluate("supplied_force", q, v, parameters=values)
+    expected["f"] = (supplied - dissipated)[:, None]
     for name, value in expected.items():
         reference = resisting if name == "f" else value
         scale = max(1e-3, np.max(np.abs(value), initial=0.0), np.max(np.abs(reference), initial=0.0))
@@ -73,7 +77,9 @@ def assert_equal(model: ht.Model, equations: Equations, seed: int = 0, complete:
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough) if n in LARGE else n for n in SYSTEMS])
 def test_equal_to_the_model(name: str) -> None:
     model = library.load(name).derive(native=False)
-    assert_equal(model, model.equations())
+    equations = model.equations()
+    assert_equal(model, equations)
+    assert_solved(model, equations)
 
 
 @pytest.mark.parametrize("name", ["furuta", "double-pendulum", "chain:4"])
@@ -392,3 +398,213 @@ def test_to_dict_is_plain_data() -> None:
     assert json.loads(json.dumps(data)) == data
     assert data["M"][1][1] == "J_p1 + L_p**2*m_p/4"
     assert data["parameters"]["L_r"] == 0.216
+
+
+# --- the equations as written are the equations -------------------------------------------------------------------------------
+
+
+def solved(terms: dict[str, np.ndarray], v: np.ndarray, u: np.ndarray, rate: np.ndarray, rows: list[int]) -> np.ndarray:
+    """a from M a + c + D v + fK + fG = B u + f + Phi^T lam + F N, Phi a + d/dt(Phi) v + d/dt(b) = 0 and N_k = |P_k lam|."""
+    flat = {name: terms[name].reshape(-1) for name in ("c", "fK", "fG", "f")}
+    M, Phi = terms["M"], terms["Phi"].reshape(-1, len(v))
+    force = terms["B"] @ u + flat["f"] - flat["c"] - terms["D"] @ v - flat["fK"] - flat["fG"]
+    matrix = np.block([[M, -Phi.T], [Phi, np.zeros((len(Phi), len(Phi)))]])
+    N, starts = np.zeros(len(rows)), np.cumsum([0, *rows])
+    for _ in range(60):
+        right = np.concatenate([force + terms["F"] @ N, -rate])
+        x = np.linalg.lstsq(matrix, right, rcond=1e-11)[0]
+        reaction = terms["P"] @ x[len(v) :]
+        N = np.array([np.linalg.norm(reaction[a:b]) for a, b in itertools.pairwise(starts)])
+    return x[: len(v)]
+
+
+def consistent_state(model: ht.Model) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    rng, p = np.random.default_rng(3), model.parameter_vector()
+    q, v, u = model.random(3), rng.standard_normal(model.nv), rng.standard_normal(model.nu)
+    if model.description.time is not None:
+        p[-1] = 0.7
+    if model.is_constrained:
+        given = dict(zip(model.parameter_names, p, strict=True))
+        guess = None if model.name == "bricard" else 0.3 * q if model.nq == model.nv else q
+        q, v = model.assemble(guess, v, parameters=given)
+    return q, v, u, p
+
+
+def assert_solved(model: ht.Model, equations: Equations) -> None:
+    """The acceleration from the written terms is that of the model."""
+    q, v, u, p = consistent_state(model)
+    terms, h = numbers(equations, q, v, p), 1e-5
+    rate, ahead = np.zeros(len(terms["Phi"])), np.zeros(len(p))
+    if model.description.time is not None:
+        ahead[-1] = h
+    if model.is_constrained:
+        moved = [numbers(equations, model.integrate(q, v, s * h), v, p + s * ahead) for s in (-1, 1)]
+        before, after = (m["Phi"] @ v + m["b"][:, 0] for m in moved)
+        rate = (after - before) / (2 * h)
+        np.testing.assert_allclose(terms["Phi"] @ v, -terms["b"][:, 0], atol=1e-9)
+    a = model.acceleration(q, v, u, parameters=dict(zip(model.parameter_names, p, strict=True)))
+    np.testing.assert_allclose(
+        solved(terms, v, u, rate, equations.friction_rows), a, rtol=1e-6, atol=1e-6 * (1 + np.max(np.abs(a)))
+    )
+
+
+def planar(name: str) -> ht.System:
+    system = ht.System(gravity=(0.5, -3.0, 0.0), name=name)
+    system.body("b", joint=ht.Planar(), inertia=ht.Inertia(2.0, com=(0.1, 0, 0), moment_at_com=(0.15, 0.15, 0.3)))
+    system.input("push", ht.JointForce("b", 0))
+    return system
+
+
+def rough_skate() -> ht.System:
+    system = planar("skate")
+    system.constrain(lambda q, v: v[1] * np.cos(q[2]) - v[0] * np.sin(q[2]), work=lambda q, v: -0.5 * v, name="blade")
+    return system
+
+
+def belt() -> ht.System:
+    system = planar("belt")
+    system.constrain(lambda q, v: v[0] - 2.0 * np.sin(q[1]))
+    return system
+
+
+def rough_pin() -> ht.System:
+    system = planar("pin")
+    inertia = ht.Inertia(0.5, com=(0.3, 0.1, 0), moment_at_com=(0.1, 0.1, 0.1))
+    system.body("rod", parent="b", at=(0.2, 0, 0), joint=ht.Revolute("z"), inertia=inertia)
+    drag = lambda xi: ht.vector(0, 0, 0, 0, 0, -0.05 * np.tanh(xi[5] / 0.3))  # noqa: E731
+    system.loop("world", "rod", ht.Revolute("z"), at_b=(0.6, 0, 0), friction=drag, name="pin")
+    return system
+
+
+def rough_slide() -> ht.System:
+    system = rough_pin()
+    system.constrain(lambda q: q[0] - 0.1 * q[1], friction=lambda q, v: -0.1 * np.tanh(v), name="slide")
+    return system
+
+
+def moving_pivot() -> ht.System:
+    system = ht.System(name="pivot")
+    at = (0.1 * np.sin(3.0 * system.time), 0.0, 0.2 * np.cos(2.0 * system.time))
+    system.body("rod", at=at, joint=ht.Revolute("y", damping=0.3), inertia=ht.Inertia(1.0, com=(0, 0, -0.4)))
+    system.damper("world", "rod", ht.Damping(0.4, (0, 0, -0.2)))
+    return system
+
+
+def moving_loop() -> ht.System:
+    system = planar("driven")
+    inertia = ht.Inertia(0.5, com=(0.3, 0.1, 0), moment_at_com=(0.1, 0.1, 0.1))
+    system.body("rod", parent="b", at=(0.2, 0, 0), joint=ht.Revolute("z"), inertia=inertia)
+    system.loop("world", "rod", ht.Revolute("z"), at_a=(0.1 * np.sin(2.0 * system.time), 0, 0), at_b=(0.6, 0, 0))
+    return system
+
+
+def ball() -> ht.System:
+    system = ht.System(name="ball")
+    inertia = ht.Inertia(1.0, com=(0, 0.1, -0.4), moment_at_com=(0.1, 0.2, 0.25))
+    system.body("ball", joint=ht.Spherical("quaternion", armature=0.1), inertia=inertia)
+    system.force(lambda q, v: -0.3 * v * v)
+    return system
+
+
+WRITTEN = {
+    "rough skate": lambda: rough_skate().derive(native=False),
+    "belt": lambda: belt().derive(native=False),
+    "rough pin": lambda: rough_pin().derive(native=False),
+    "rough pin and slide": lambda: rough_slide().derive(native=False),
+    "moving pivot": lambda: moving_pivot().derive(native=False),
+    "moving loop": lambda: moving_loop().derive(native=False),
+    "velocity map": lambda: rough_skate().derive(
+        lambda q, v: ht.vector(v[0] + v[2], (2 + np.sin(q[0])) * v[1], v[2]), False
+    ),
+    "absolute velocity": lambda: ball().derive({"ball": "absolute"}, False),
+    "loops": lambda: library.load("four-bars:2").derive(native=False),
+    "basis": lambda: library.load("rolling-disc").derive(native=False),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_solution_of_the_written_equations_is_the_acceleration(name: str) -> None:
+    model = WRITTEN[name]()
+    assert_solved(model, model.equations())
+
+
+@pytest.mark.parametrize("name", ["rough skate", "belt", "rough pin and slide"])
+def test_text_and_data_are_complete(name: str) -> None:
+    """The terms read back from the plain text, and those of to_dict, are the terms."""
+    model = WRITTEN[name]()
+    equations = model.equations()
+    q, v, _, p = consistent_state(model)
+    expected, data = numbers(equations, q, v, p), equations.to_dict()
+    values = dict(zip(map(str, [*equations.q, *equations.v, *equations.p]), [*q, *v, *p], strict=True))
+    space = {name: getattr(np, name) for name in ("sin", "cos", "tanh", "sqrt")}
+    for symbol, expression in data["definitions"]:
+        values[symbol] = eval(expression, space, values)
+    for quantity in (*QUANTITIES, "phi"):
+        read = np.zeros(expected[quantity].shape)
+        for place, expression in re.findall(
+            rf"^ *{quantity}\[([\d,]+)\] = (.*)$", equations.text(unicode=False, width=10**6), re.MULTILINE
+        ):
+            i, j = (int(k) - 1 for k in (place + ",1").split(",")[:2])
+            read[i, j] = eval(expression, space, values)
+            if quantity in ("M", "D"):
+                read[j, i] = read[i, j]
+        if quantity != "A":
+            np.testing.assert_allclose(read, expected[quantity], atol=1e-12, err_msg=quantity)
+        written = [[eval(entry, space, values) for entry in row] for row in data[quantity]]
+        np.testing.assert_allclose(np.reshape(written, read.shape), expected[quantity], atol=1e-12, err_msg=quantity)
+
+
+FUNCTIONS = {
+    "M": "mass_matrix",
+    "c": "bias",
+    "D": "damping_matrix",
+    "fK": "stiffness_force",
+    "fG": "gravity_force",
+    "B": "input_matrix",
+    "f": "supplied_force",
+    "Phi": "constraint_jacobian",
+    "F": "friction_forces",
+    "P": "friction_reactions",
+    "rate": "constraint_bias",
+    "b": "constraint_drift",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "library_name"),
+    [
+        *((name, "numpy") for name in ("rough skate", "belt", "rough pin and slide", "moving loop")),
+        ("rough pin and slide", "jax"),
+        pytest.param("moving loop", "jax", marks=pytest.mark.thorough),
+    ],
+)
+def test_solution_of_exported_terms_is_the_acceleration(name: str, library_name: str) -> None:
+    if library_name == "jax":
+        pytest.importorskip("jax").config.update("jax_enable_x64", True)
+    model = WRITTEN[name]()
+    q, v, u, p = consistent_state(model)
+    given, terms = {"q": q, "v": v, "u": u, "p": p}, {}
+    for label, function in FUNCTIONS.items():
+        traced, names = model.traced(function), {}
+        exec(ht.compile.numpy_source(traced, library=library_name), names)
+        terms[label] = np.asarray(names[function](*(given[k] for k in traced.inputs))[0], dtype=float)
+    np.testing.assert_allclose(terms["Phi"] @ v, -terms["b"], atol=1e-9)
+    a = model.acceleration(q, v, u, parameters=dict(zip(model.parameter_names, p, strict=True)))
+    rows = model.equations().friction_rows
+    np.testing.assert_allclose(solved(terms, v, u, terms["rate"], rows), a, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.thorough
+def test_exported_c_of_all_terms_fulfils_its_test_vectors(tmp_path) -> None:
+    model = WRITTEN["rough pin and slide"]()
+    model.export_c(tmp_path, [*FUNCTIONS.values(), "acceleration"])
+    subprocess.run(["make", "test"], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+
+
+def test_latex_states_drift_and_friction() -> None:
+    latex = WRITTEN["rough pin and slide"]().equations().latex()
+    assert all(
+        part in latex
+        for part in (r"\Phi^\top \lambda + F N", r"\Phi v &= 0", r"N_{2} &= \lVert (P \lambda)_{4} \rVert")
+    )
+    assert r"\Phi v + b &= 0" in WRITTEN["belt"]().equations().latex()

@@ -264,3 +264,13 @@ def test_steps_end_at_breakpoints() -> None:
         ht.simulate(model, ([0.0], [0.0]), 1.0, 0.1, breakpoints=[0.1 * 4, 0.5, 0.2, 0.3])
     batch = ht.simulate(model, (np.zeros((3, 1)), [[0.0], [1.0], [2.0]]), 1.0, 0.25, "rkmk45", breakpoints=(0.3, 0.7))
     assert batch.v[-1, :, 0] == pytest.approx([4.0, 5.0, 6.0], abs=1e-12)
+
+
+def test_a_short_smooth_pulse_is_not_a_jump() -> None:
+    """Its velocity is zero at all instants of the run."""
+    system = ht.System(gravity=(0, 0, 0), name="pulse")
+    anchor = ht.vector(0.5 * np.exp(-(((system.time - 5.0) / 0.02) ** 2)), 0.0, 0.0)
+    system.body("b", at=anchor, joint=ht.Prismatic("x", stiffness=3.0), inertia=ht.Inertia(1.0))
+    from heavytop.system import PrescribedMotions
+
+    PrescribedMotions(system.derive(native=False)).check(np.array([0.0]), 0.0, 10.0, 10)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._arrays import concatenate, depends_on, directional, shape
+from heavytop._arrays import concatenate, depends_on, directional
 from heavytop.compile import Traced, trace_of
 from heavytop.errors import SimulationError
 from heavytop.system.constraints.constraints import as_symbols
@@ -34,6 +34,8 @@ JUMP = 1e-6
 """Smallest jump, relative to the largest change within the run."""
 ROUNDING = 1e-11
 """Relative rounding error of a value."""
+SMALLEST = 1e-150
+"""Smallest jump of an entry that is zero at all instants."""
 POSITION, VELOCITY = 12, 6
 
 
@@ -112,7 +114,8 @@ class PrescribedMotions:
             raise SimulationError(
                 f"the motion of {self._name(column)} is not finite at t = {t[row]:g} s. Give it a motion for all times of the run."
             )
-        least = self._smallest_jumps(f[:, 0])
+        low, high = np.min(f[:, 0], axis=0), np.max(f[:, 0], axis=0)
+        least = _smallest_jumps(low, high)
         t, f = (
             np.stack([t[:-1], t[1:]], axis=-1),
             np.stack([f[:-1], f[1:]], axis=1),
@@ -126,6 +129,8 @@ class PrescribedMotions:
             t, f = t[kept], f[kept]
             middle = np.mean(t, axis=-1)
             f_m = sample(middle)
+            low, high = np.minimum(low, np.min(f_m[:, 0], axis=0)), np.maximum(high, np.max(f_m[:, 0], axis=0))
+            least = _smallest_jumps(low, high)  # between the instants of the run it may move faster
             halves = [(t.copy(), f.copy()) for _ in range(2)]
             for end, (times, values) in zip((1, 0), halves, strict=True):
                 times[:, end], values[:, end] = middle, f_m
@@ -145,17 +150,18 @@ class PrescribedMotions:
             "force. Give it a motion with a continuous velocity, rounded off where it turns (an acceleration that jumps is fine)."
         )
 
-    def _smallest_jumps(self, values: np.ndarray) -> np.ndarray:
-        """Smallest jump of each entry that raises an error: relative to the changes of entries of its kind, and to their rounding."""
-        least = np.empty(values.shape[-1])
-        for k in range(0, shape(values)[-1], POSITION + VELOCITY):
-            for part in (slice(k, k + POSITION), slice(k + POSITION, k + POSITION + VELOCITY)):
-                own = values[:, part]
-                least[part] = JUMP * np.max(np.ptp(own, axis=0)) + ROUNDING * np.max(np.abs(own)) + np.finfo(float).tiny
-        return least
-
     def _name(self, column: int) -> str:
         return f"{list(self._motions)[column // (POSITION + VELOCITY)]!r} of {self.model.name!r}"
+
+
+def _smallest_jumps(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Smallest jump (k,) that raises an error: relative to the changes of entries of its kind between ``low`` and ``high``, and to their rounding."""
+    least = np.empty(len(low))
+    for k in range(0, len(low), POSITION + VELOCITY):
+        for part in (slice(k, k + POSITION), slice(k + POSITION, k + POSITION + VELOCITY)):
+            largest = max(np.max(np.abs(low[part])), np.max(np.abs(high[part])))
+            least[part] = JUMP * np.max(high[part] - low[part]) + ROUNDING * largest + SMALLEST
+    return least
 
 
 def _trapezium_error(t: np.ndarray, f: np.ndarray) -> np.ndarray:

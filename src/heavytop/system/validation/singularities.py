@@ -7,7 +7,7 @@ acceleration takes the place of the velocity, since v = a t to first order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def weakest_constraint(model: Model, Phi: np.ndarray, M: np.ndarray, rank: int) 
     return max(weights, key=lambda name: weights[name]), max(float(values[-rank]), 0.0)
 
 
-def check_ranks(model: Model, configurations: np.ndarray, masses: Sequence[np.ndarray]) -> None:
+def check_ranks(model: Model, configurations: np.ndarray, masses: Iterable[np.ndarray]) -> None:
     """Raise a ModelError where a constraint that is independent counts as dependent, because some bodies are far too light.
 
     ``masses`` are the mass matrices (nv, nv) at the ``configurations``. The accelerations decide by S = Phi M^-1 Phi^T; Phi itself, made pure
