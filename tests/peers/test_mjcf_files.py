@@ -205,6 +205,8 @@ EQUALITIES = {
     "connect sites": '<connect site1="s" site2="t"/>',
     "weld": '<weld body1="b" body2="d"/>',
     "weld with a pose": '<weld body1="b" body2="d" relpose="1 0.1 0 0.9 0.1 0.2 -0.1"/>',
+    "weld at an anchor": '<weld body1="b" body2="d" anchor="0.1 -0.2 0.3"/>',
+    "weld with a pose at an anchor": '<weld body1="b" body2="d" relpose="1 0.1 0 0.9 0.1 0.2 -0.1" anchor="0.1 -0.2 0.3"/>',
     "weld sites": '<weld site1="s" site2="t"/>',
 }
 

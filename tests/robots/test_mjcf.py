@@ -133,7 +133,7 @@ WRONG = {
     "no number of copies": (mjcf(f"<replicate count='0'>{HINGE}</replicate>"), r"robot\.xml:4: <replicate>: count must"),
     "lost mesh": (
         mjcf('<body name="a"><joint/><geom type="mesh" mesh="m"/></body>', '<asset><mesh name="m" file="m.stl"/></asset>'),
-        r"robot\.xml:4: <body>: .*the mesh 'm' of a geom is not read, so that the inertia of body 'a' is unknown",
+        r"robot\.xml:4: <geom>: the mesh 'm' is not read .*so that its inertia is unknown",
     ),
     "rope of one number": (
         mjcf(HINGE, '<tendon><fixed springlength="1 2 3"><joint joint="j"/></fixed></tendon>'),
@@ -418,3 +418,117 @@ def test_an_inertia_inside_of_a_frame_is_moved_with_it(load) -> None:
     system.body("hinge", joint=ht.Revolute("x"), inertia=moved)
     state = np.array([0.4]), np.array([0.9])
     assert_allclose(framed.acceleration(*state), system.derive(native=False).acceleration(*state), rtol=1e-12)
+
+
+BOX = '<geom type="box" size=".1 .2 .3" pos=".1 0 .2"/>'
+
+
+def one_joint(joint: str = "", more: str = "", geom: str = BOX) -> str:
+    return mjcf(f'<body name="a"><joint name="j" axis="0 1 0" {joint}/>{geom}</body>', more)
+
+
+def acceleration(system: ht.System, q: float = 0.3, v: float = 0.5, u: float = 1.0) -> float:
+    model = system.derive(native=False)
+    return float(model.acceleration([q], [v], np.full(model.nu, u))[0])
+
+
+# accelerations of MuJoCo 4.0 at q = 0.3, v = 0.5, u = 1
+@pytest.mark.parametrize(
+    ("joint", "more", "value"),
+    [
+        ("", '<actuator><motor joint="j" armature="3"/></actuator>', 10.545114),
+        ("", '<actuator><motor joint="j" damping="3"/></actuator>', 18.078949),
+        ('frictionloss="5"', '<option><flag frictionloss="disable"/></option>', 18.203949),
+        (
+            'frictionloss="5"',
+            '<option><flag constraint="disable"/></option><equality><joint joint1="j" polycoef=".3"/></equality>',
+            18.203949,
+        ),
+    ],
+    ids=("armature of a motor", "damping of a motor", "no friction", "no constraints"),
+)
+def test_accelerations_are_those_of_mujoco(load, joint: str, more: str, value: float) -> None:
+    assert_allclose(acceleration(load(one_joint(joint, more))), value, atol=1e-6)
+
+
+def test_forces_of_sites_given_by_two_points(load) -> None:
+    site = '<site name="s" type="capsule" fromto="0 0 .2 .3 .4 .5" size=".1"/>'
+    motor = '<actuator><motor site="s" gear="1 2 1 0 3 0"/></actuator>'
+    assert_allclose(acceleration(load(one_joint("", motor, BOX + site))), 18.043099, atol=1e-6)
+
+
+def test_ranges_of_forces_and_inherited_ranges_are_limits_of_inputs(load) -> None:
+    motor = '<actuator><motor name="m" joint="j" gear="50"/></actuator>'
+    system = load(one_joint('actuatorfrcrange="-1 2"', motor))
+    assert system.input_limits == {"m": (-0.02, 0.04)}
+    assert [item.what for item in system.report.changes] == ["actuatorfrcrange"]
+    servo = '<actuator><position name="p" joint="j" kp="5" inheritrange="0.5"/></actuator>'
+    system = load(one_joint('range="-1 3" ref="0.5"', servo))
+    assert_allclose(system.input_limits["p"], (0.0, 2.0))
+    system = load(one_joint('actuatorfrcrange="-1 2"', servo))
+    lost = {item.what for item in system.report.losses}
+    assert lost == {"contact geometry", "inheritrange", "actuatorfrcrange"}
+    assert not system.input_limits
+
+
+def test_delays_and_unknown_attributes_are_reported(load) -> None:
+    delayed = '<actuator><motor joint="j" delay=".1" nsample="10"/></actuator>'
+    system = load(one_joint('dampng="3" armature="0.1"', delayed))
+    found = {(item.what, item.name): str(item) for item in system.report.losses}
+    assert "robot.xml:4" in found["attribute", "dampng"]
+    assert "'damping'" in found["attribute", "dampng"]
+    assert ("delay", "motor_j") in found
+    with pytest.raises(FileFormatError, match="dampng"):
+        load(one_joint('dampng="3"'), strict=True)
+
+
+def test_welds_at_an_anchor_and_without_torque(load) -> None:
+    """The anchor of body 2 is held at the point of body 1 that relpose gives; without torque the body turns about it."""
+    bodies = f'<body name="s"/><body name="a"><freejoint/>{INERTIAL}</body>'
+    weld = '<equality><weld body1="s" body2="a" relpose="0 0 0 1 0 0 0" anchor="0 0 -1" {}/></equality>'
+    for torque, left in (("", 0), ('torquescale="0"', 3)):
+        model = load(mjcf(bodies, weld.format(torque))).derive(native=False)
+        q, v = model.assemble(model.neutral(), np.ones(6))
+        point = q[:3] + q[3:].reshape(3, 3).T @ [0, 0, -1]
+        assert_allclose(point, 0, atol=1e-9)
+        assert np.linalg.matrix_rank(model.constraint_jacobian(q)) == 6 - left
+        assert (np.linalg.norm(v) > 0.1) == bool(left)
+    assert_allclose(q[:3], [0, 0, 1], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rule", "moment"),
+    [("legacy", 21.92263358), ("exact", 20.48), ("convex", 30.24), ("shell", 404.133333)],
+)
+def test_meshes_have_the_inertia_of_mujoco(load, tmp_path: Path, rule: str, moment: float) -> None:
+    """An L, 0.6 x 0.6 x 0.3 m with arms of 0.2 m, about an axis through (0.1, 0.2, 0.3) from its corner."""
+    outline = [(0, 0), (0.6, 0), (0.6, 0.2), (0.2, 0.2), (0.2, 0.6), (0, 0.6)]
+    lines = [f"v {x} {y} {z}" for z in (0, 0.3) for x, y in outline]
+    for a, b, c in ((1, 2, 3), (1, 3, 4), (1, 4, 5), (1, 5, 6)):
+        lines += [f"f {c} {b} {a}", f"f {a + 6} {b + 6} {c + 6}"]
+    for k in range(6):
+        a, b = k + 1, (k + 1) % 6 + 1
+        lines += [f"f {a} {b} {b + 6}", f"f {a} {b + 6} {a + 6}"]
+    geom = '<geom type="mesh" mesh="L" pos=".1 .2 .3"/>'
+    asset = f'<asset><mesh name="L" file="L.obj" inertia="{rule}"/></asset>'
+    for copies, changes in ((1, 0), (2, 1)):  # faces that are given twice do not count twice
+        (tmp_path / "L.obj").write_text("\n".join(lines[:12] + copies * lines[12:]))
+        system = load(one_joint("", asset, geom))
+        assert_allclose(system.derive(native=False).mass_matrix([0.0]), [[moment]], rtol=1e-6)
+        assert len(system.report.changes) == changes
+
+
+def test_shapes_without_known_inertia_need_an_inertial(load) -> None:
+    asset = '<asset><hfield name="h" nrow="2" ncol="2" size="1 1 1 .1"/><mesh name="m" file="missing.stl"/></asset>'
+    for geom in ('<geom type="hfield" hfield="h"/>', '<geom type="box" mesh="m"/>', '<geom type="mesh" mesh="m"/>'):
+        with pytest.raises(FileFormatError, match=r"robot\.xml:4: <geom>.* is not read.*inertial"):
+            load(one_joint("", asset, geom))
+        system = load(one_joint("", asset, geom + INERTIAL))
+        assert system.derive(native=False).mass == 1.5
+        assert any(item.what in ("geom", "mesh") for item in system.report.losses)
+
+
+def test_negative_compensation_of_gravity_has_no_effect(load) -> None:
+    text = one_joint()
+    held = text.replace('name="a"', 'name="a" gravcomp="-1.5"')
+    assert acceleration(load(held)) == acceleration(load(text))

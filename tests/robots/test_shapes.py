@@ -185,3 +185,28 @@ def test_collada_files_have_a_unit_and_may_lack_materials(tmp_path) -> None:
     assert "<library_geometries>" in text
     (tmp_path / "part.dae").write_text(text.replace("<library_geometries>", part))
     assert_allclose(ht.Mesh(str(tmp_path / "part.dae")).triangles[0].max(axis=0), [0.3, 0.3, 0.3], atol=1e-12)
+
+
+def test_copies_of_faces_do_not_count_twice(tmp_path) -> None:
+    vertices, faces = cube()
+    twice = np.concatenate([faces, np.roll(faces, 1, axis=1)])
+    once = ht.Inertia.of(ht.Mesh(stl(tmp_path / "once.stl", vertices, faces)), density=2.0)
+    again = ht.Inertia.of(ht.Mesh(stl(tmp_path / "twice.stl", vertices, twice)), density=2.0)
+    assert_allclose(float(again.mass), float(once.mass), rtol=1e-12)
+
+
+@pytest.mark.parametrize("last", ["", '<instance_node url="#n0"/>'], ids=("nested", "circular"))
+def test_copies_of_copies_in_a_collada_file_are_bounded(tmp_path, last: str) -> None:
+    """40 nodes that each contain the next one twice stand for 10^12."""
+    twice = '<instance_node url="#n{0}"/><instance_node url="#n{0}"/>'
+    nodes = "".join(f'<node id="n{k}">{twice.format(k + 1)}</node>' for k in range(40 if not last else 2))
+    nodes += f'<node id="n{40 if not last else 2}">{last}</node>'
+    scene = '<visual_scene id="s"><node><instance_node url="#n0"/></node></visual_scene>'
+    path = tmp_path / "nested.dae"
+    path.write_text(
+        '<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1"><asset><unit meter="1"/></asset>'
+        f"<library_nodes>{nodes}</library_nodes><library_visual_scenes>{scene}</library_visual_scenes>"
+        '<scene><instance_visual_scene url="#s"/></scene></COLLADA>'
+    )
+    with pytest.raises(ht.errors.FileFormatError, match="copies"):
+        ht.Inertia.of(ht.Mesh(str(path)), density=1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,7 +45,7 @@ def read_actuators(
         if "actuation" in settings.disabled or e.number("group", 0) in settings.silent_groups:
             law, reason = None, "it is switched off in the file"
         if law is not None:
-            reason = _transmit(e, name, law, robot, zeros)
+            reason = _transmit(e, name, law, robot, settings, zeros)
         if reason:
             robot.report.lost("actuator", name, e.where, reason)
         else:
@@ -76,12 +77,16 @@ def _law(e: Element) -> tuple[ActuatorLaw | None, str]:
     return ActuatorLaw(g, b0, b1, b2), ""
 
 
-def _transmit(e: Element, name: str, law: ActuatorLaw, robot: Robot, zeros: dict[str, float]) -> str:
+def _transmit(
+    e: Element, name: str, law: ActuatorLaw, robot: Robot, settings: CompilerSettings, zeros: dict[str, float]
+) -> str:
     """Add the input; return the reason if it cannot be represented, otherwise an empty text."""
     gear = np.zeros(6)
     given = e.numbers("gear", None, (1.0,))[:6]
     gear[: len(given)] = given
-    made = Actuator(name, (), e.where, limits=_limits(e, name, law, robot))
+    made = Actuator(name, (), e.where, limits=_limits(e, name, law, robot, settings, zeros))
+    if e.number("delay", 0.0):
+        robot.report.lost("delay", name, e.where, "the input acts without delay")
     joint_name = e.get("joint") or e.get("jointinparent")
     if joint_name:
         joint = robot.joints.get(joint_name)
@@ -96,6 +101,7 @@ def _transmit(e: Element, name: str, law: ActuatorLaw, robot: Robot, zeros: dict
         )
         robot.actuators.append(replace(made, terms=terms))
         _bias(law, gear[0], zeros.get(joint_name, 0.0), robot, e, terms=((joint_name, 1.0),))
+        _rotor(e, name, gear, robot, terms=((joint_name, 1.0),))
         return ""
     if e.get("tendon"):
         tendon = next((t for t in robot.tendons if t.name == e.get("tendon")), None)
@@ -106,6 +112,7 @@ def _transmit(e: Element, name: str, law: ActuatorLaw, robot: Robot, zeros: dict
         robot.actuators.append(_on_tendon(made, tendon, law.gain * gear[0]))
         shift = sum(c * zeros.get(joint, 0.0) for joint, c in tendon.terms)
         _bias(law, gear[0], shift, robot, e, terms=tendon.terms, path=tendon.path)
+        _rotor(e, name, gear, robot, terms=tendon.terms, path=tendon.path)
         return ""
     if e.get("site"):
         if e.get("refsite") or law.has_bias:
@@ -113,6 +120,7 @@ def _transmit(e: Element, name: str, law: ActuatorLaw, robot: Robot, zeros: dict
         if not any(frame.name == e.get("site") for frame in robot.frames):
             raise e.error(f"names the site {e.get('site')!r}, which does not exist.")
         robot.actuators.append(replace(made, frame=e.get("site"), wrench=tuple((law.gain * gear).tolist())))
+        _rotor(e, name, gear, robot)
         return ""
     return "its transmission is not read"
 
@@ -123,12 +131,17 @@ def _on_tendon(made: Actuator, tendon: Tendon, gear: float) -> Actuator:
     return replace(made, terms=tuple((joint, 0, float(gear) * c) for joint, c in tendon.terms))
 
 
-def _limits(e: Element, name: str, law: ActuatorLaw, robot: Robot) -> tuple[float, float] | None:
+def _limits(
+    e: Element, name: str, law: ActuatorLaw, robot: Robot, settings: CompilerSettings, zeros: dict[str, float]
+) -> tuple[float, float] | None:
     """Bounds of the input: of the control, and of the force if the control alone determines it."""
     low, high = -np.inf, np.inf
-    if e.get("ctrlrange") is not None and e.get("ctrllimited", "auto") != "false":
-        low, high = e.numbers("ctrlrange", 2).tolist()
-    if e.get("forcerange") is not None and e.get("forcelimited", "auto") != "false":
+    if "clampctrl" not in settings.disabled:
+        if settings.is_limited(e, "ctrllimited", "ctrlrange"):
+            low, high = e.numbers("ctrlrange", 2).tolist()
+        elif e.number("inheritrange", 0.0):
+            low, high = _inherited(e, name, robot, zeros)
+    if settings.is_limited(e, "forcelimited", "forcerange"):
         if law.has_bias or law.gain == 0:
             robot.report.lost("forcerange", name, e.where, "the force of a servo is not limited here")
         else:
@@ -136,6 +149,51 @@ def _limits(e: Element, name: str, law: ActuatorLaw, robot: Robot) -> tuple[floa
             low, high = max(low, float(ends[0])), min(high, float(ends[1]))
             robot.report.changed("forcerange", name, e.where, "a limit of the input (system.input_limits)")
     return None if low == -np.inf and high == np.inf else (low, high)
+
+
+def _inherited(e: Element, name: str, robot: Robot, zeros: dict[str, float]) -> tuple[float, float]:
+    """The range of the joint in coordinates of the file, widened about its middle by the factor inheritrange."""
+    joint = e.get("joint") or e.get("jointinparent") or ""
+    limits = robot.joints[joint].limits if joint in robot.joints else None
+    if limits is None or limits.lower is None or limits.upper is None:
+        robot.report.lost("inheritrange", name, e.where, "the range is not that of a joint")
+        return -np.inf, np.inf
+    middle = (limits.lower + limits.upper) / 2 + zeros.get(joint, 0.0)
+    half = e.number("inheritrange") * (limits.upper - limits.lower) / 2
+    return middle - half, middle + half
+
+
+def limit_joint_forces(robot: Robot, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Bound the only input of a joint whose actuators have a range of forces; report the ranges of all others as lost."""
+    for name, bounds in ranges.items():
+        acting = [k for k, one in enumerate(robot.actuators) if any(term[0] == name for term in one.terms)]
+        if not acting:
+            continue
+        one = robot.actuators[acting[0]]
+        alone = len(acting) == len(one.terms) == 1 and one.terms[0][2] != 0
+        if not alone or any(joint == name for servo in robot.servos for joint, _ in servo.terms):
+            note = "the total force of servos or of several inputs is not limited here"
+            robot.report.lost("actuatorfrcrange", name, robot.joints[name].where, note)
+            continue
+        low, high = sorted(bound / one.terms[0][2] for bound in bounds)
+        given = one.limits or (-np.inf, np.inf)
+        robot.actuators[acting[0]] = replace(one, limits=(max(low, given[0]), min(high, given[1])))
+        note = f"a limit of the input {one.name!r} (system.input_limits)"
+        robot.report.changed("actuatorfrcrange", name, robot.joints[name].where, note)
+
+
+def _rotor(e: Element, name: str, gear: np.ndarray, robot: Robot, terms: tuple = (), path: tuple = ()) -> None:
+    """Inertia and damping of the actuator, armature and damping times gear^2 on the length of its transmission."""
+    armature, damping = (float(e.number(what, 0.0) * gear[0] ** 2) for what in ("armature", "damping"))
+    if damping and (terms or path):
+        robot.servos.append(ServoTerm(0.0, damping, 0.0, e.where, terms, path))
+    elif damping:
+        robot.report.lost("damping", name, e.where, "not of an actuator at a site")
+    joint = robot.joints[terms[0][0]] if len(terms) == 1 else None
+    if armature and joint is not None and joint.kind != JointKind.SPHERICAL:
+        joint.armature += armature * terms[0][1] ** 2
+    elif armature:
+        robot.report.lost("armature", name, e.where, "only of an actuator that moves one joint of one axis")
 
 
 def _bias(law: ActuatorLaw, gear: float, shift: float, robot: Robot, e: Element, **on) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, name_of
-from heavytop.io.mjcf.geoms import Assets, Geom, read_geom
+from heavytop.io.mjcf.geoms import Assets, Geom, between_points, read_geom
 from heavytop.io.renaming import unused_name
 from heavytop.io.robot import MOST_LINKS, JointKind, NamedFrame, Robot, RobotJoint, RobotLink
 from heavytop.io.xml_elements import Element
@@ -50,6 +50,8 @@ class BodyReader:
         self.robot, self.settings, self.defaults, self.assets = robot, settings, defaults, assets
         self.zeros: dict[str, float] = {}
         """Joint -> the coordinate of the file where that of the system is zero (ref)."""
+        self.forces: dict[str, tuple[float, float]] = {}
+        """Joint -> range of the total force of its actuators."""
         self.count = self.geoms = 0
         self.sites: set[str] = set()
         self.given: dict[str, set[str]] = {"body": set(), "joint": set()}
@@ -78,7 +80,7 @@ class BodyReader:
         self.robot.report.represented("body", name, e.where)
         if e.get("mocap", "false") == "true":
             self.robot.report.changed("body", name, e.where, "a mocap body does not move here")
-        link.gravity_compensation = e.number("gravcomp", 0.0)
+        link.gravity_compensation = max(e.number("gravcomp", 0.0), 0.0)  # MuJoCo ignores negative ones
         for child, frame, inner in contents.bodies:
             self._body(child, name, frame, inner)
 
@@ -135,10 +137,7 @@ class BodyReader:
         if name in self.sites:
             raise e.error(f"the site name {name!r} is taken.")
         self.sites.add(name)
-        pose = self.settings.pose(e)
-        if e.get("fromto") is not None:
-            ends = e.numbers("fromto", 6)
-            pose = se3.pose(np.eye(3), (ends[:3] + ends[3:]) / 2)
+        pose = self.settings.pose(e) if e.get("fromto") is None else between_points(e)[0]
         self.robot.frames.append(NamedFrame(name, link, at @ pose, e.where))
         self.robot.report.represented("site", name, e.where)
 
@@ -204,7 +203,7 @@ class BodyReader:
         for label in ("stiffness", "damping", "friction", "armature"):
             if getattr(joint, label) < 0:
                 raise e.error(f"{label} of joint {name!r} must not be negative.")
-        joint.limits = self._limits(e, kind, zero)
+        joint.limits = self._limits(e, name, kind, zero)
         return joint
 
     def _first(self, e: Element, name: str) -> float:
@@ -213,9 +212,9 @@ class BodyReader:
             self.robot.report.lost(name, e.get("name") or "", e.where, "only the linear coefficient is used")
         return float(values[0]) if len(values) else 0.0
 
-    def _limits(self, e: Element, kind: str, zero: float) -> JointLimits:
-        limited, strength = e.get("limited", "auto"), self._strength(e)
-        if limited == "false" or e.get("range") is None or (limited == "auto" and not self.settings.autolimits):
+    def _limits(self, e: Element, name: str, kind: str, zero: float) -> JointLimits:
+        strength = self._strength(e, name)
+        if not self.settings.is_limited(e, "limited", "range"):
             return JointLimits(effort=strength)
         low, high = e.numbers("range", 2)
         if kind not in ("hinge", "slide"):
@@ -223,12 +222,13 @@ class BodyReader:
         turn = self.settings.angle if kind == "hinge" else float
         return JointLimits(turn(float(low)) - zero, turn(float(high)) - zero, effort=strength)
 
-    def _strength(self, e: Element) -> float | None:
+    def _strength(self, e: Element, name: str) -> float | None:
         """The largest total force of the actuators in a joint."""
-        limited = e.get("actuatorfrclimited", "auto")
-        if e.get("actuatorfrcrange") is None or limited == "false":
+        if not self.settings.is_limited(e, "actuatorfrclimited", "actuatorfrcrange"):
             return None
-        return float(np.max(np.abs(e.numbers("actuatorfrcrange", 2))))
+        low, high = e.numbers("actuatorfrcrange", 2).tolist()
+        self.forces[name] = (low, high)
+        return max(abs(low), abs(high))
 
     # --- inertia ----------------------------------------------------------------------------------------------------------
 
@@ -238,7 +238,8 @@ class BodyReader:
         if contents.inertials and rule != "true":
             self._given(*contents.inertials[-1], link)
         elif rule != "false":
-            parts = [part for geom in contents.geoms if (part := self._geom_inertia(e, link, geom)) is not None]
+            found = (geom.inertia(self.settings.groups, self.robot.report) for geom in contents.geoms)
+            parts = [part for part in found if part is not None]
             if parts:
                 total: Inertia = sum(parts[1:], start=parts[0])
                 link.mass, link.com, link.moment = float(total.mass), total.com, total.moment_at_com
@@ -254,15 +255,6 @@ class BodyReader:
             if self.settings.balanced and values[0] + values[1] < values[2]:
                 values = np.full(3, np.mean(values))
             link.moment = axes @ np.diag(values) @ axes.T
-
-    def _geom_inertia(self, e: Element, link: RobotLink, geom: Geom) -> Inertia | None:
-        if geom.shape is not None or geom.is_weightless:
-            return geom.inertia(self.settings.groups)
-        losses = "; ".join(str(item) for item in self.robot.report.losses if item.what == "mesh")
-        raise e.error(
-            f"{geom.element.where}: the mesh {geom.element.get('mesh')!r} of a geom is not read, so that the inertia of body {link.name!r} is "
-            f"unknown. Give the file, or the body an <inertial>. ({losses})"
-        )
 
     def _given(self, e: Element, at: np.ndarray, link: RobotLink) -> None:
         pose = at @ self.settings.pose(e)

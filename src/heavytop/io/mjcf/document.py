@@ -16,6 +16,9 @@ from heavytop.io.xml_elements import Element, read_xml, spaced
 MOST_INCLUDES = 100
 ORIENTATIONS = {"quat": 4, "axisangle": 4, "xyaxes": 6, "zaxis": 3, "euler": 3}
 """Attributes that specify an orientation, with their number of values; an element has one of them."""
+FLAGS = ("spring", "damper", "actuation", "equality", "frictionloss", "clampctrl", "limit")
+FLAG_GROUPS = {"passive": ("spring", "damper"), "constraint": ("equality", "frictionloss", "limit")}
+"""Flags that switch off several features."""
 MOST_COPIES = 50_000
 """Elements of all copies in total."""
 ACTUATORS = ("motor", "position", "velocity", "general", "damper")
@@ -72,13 +75,14 @@ class CompilerSettings:
     bound_mass: float = 0.0
     bound_inertia: float = 0.0
     total_mass: float | None = None
+    exact_meshes: bool = False
     mesh_folder: str = ""
     strips_paths: bool = False
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
     balanced: bool = False
     """Whether moments that break the triangle inequality are replaced by their mean."""
     disabled: set[str] = field(default_factory=set)
-    """Features switched off by flags: "spring", "damper", "actuation", "equality"."""
+    """Features switched off by flags."""
     silent_groups: set[int] = field(default_factory=set)
     """Groups of actuators that are switched off."""
     notes: list[tuple[str, str, str, str]] = field(default_factory=list)
@@ -114,6 +118,7 @@ class CompilerSettings:
         if e.get("coordinate", "local") != "local":
             raise e.error("coordinate must be 'local'; MuJoCo has dropped global coordinates as well.")
         self.balanced = _is_set(e, "balanceinertia", self.balanced)
+        self.exact_meshes = _is_set(e, "exactmeshinertia", self.exact_meshes)
         if _is_set(e, "alignfree", False):
             self.notes.append(("compiler setting", "alignfree", e.where, "not read"))
 
@@ -128,10 +133,16 @@ class CompilerSettings:
         for flag in e.all("flag"):
             if flag.get("gravity") == "disable":
                 self.gravity = (0.0, 0.0, 0.0)
-            for name in ("spring", "damper", "actuation", "equality"):
-                if flag.get(name) == "disable" or (flag.get("passive") == "disable" and name in ("spring", "damper")):
-                    self.disabled.add(name)
+            self.disabled |= {name for name in FLAGS if flag.get(name) == "disable"}
+            for whole, parts in FLAG_GROUPS.items():
+                if flag.get(whole) == "disable":
+                    self.disabled.update(parts)
         self.silent_groups |= {int(x) for x in e.numbers("actuatorgroupdisable", None, ())}
+
+    def is_limited(self, e: Element, switch: str, bounds: str) -> bool:
+        """Whether the bounds of an element are given and switched on."""
+        state = e.get(switch, "auto")
+        return e.get(bounds) is not None and (state == "true" or (state == "auto" and self.autolimits))
 
     def angle(self, value: float) -> float:
         """An angle of the file in radians."""

@@ -8,19 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from heavytop.errors import FileFormatError, HeavytopError
+from heavytop.errors import FileFormatError, HeavytopError, ModelError
 from heavytop.geometry import quaternion, se3
 from heavytop.io.asset_paths import find_file
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, smallest_turn
 from heavytop.io.robot import Visual
 from heavytop.io.xml_elements import Element
-from heavytop.system import Box, Capsule, Cylinder, Ellipsoid, Inertia, Mesh, Sphere
+from heavytop.system import MESH_FORMATS, Box, Capsule, Cylinder, Ellipsoid, Inertia, Mesh, Sphere
+from heavytop.system.description.shapes import distinct_faces
 
 Color = tuple[float, float, float, float]
 Shape = Box | Capsule | Cylinder | Ellipsoid | Mesh | Sphere
 DENSITY = 1000.0
-SHAPES_WITHOUT_MASS = ("plane", "hfield", "sdf")
+MESH_INERTIAS = ("legacy", "exact", "convex", "shell")
+"""Rules for the inertia of a mesh, see :func:`mesh_moments_by`."""
 
 
 @dataclass(eq=False)
@@ -31,7 +33,10 @@ class Assets:
     settings: CompilerSettings
     defaults: Defaults
     report: TransferReport
-    meshes: dict[str, tuple[Mesh | None, np.ndarray]] = field(default_factory=dict)
+    meshes: dict[str, tuple[Mesh | None, np.ndarray, str]] = field(default_factory=dict)
+    """Name -> mesh, None if it is not read; its pose; the rule for its inertia."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Mesh -> why it is not read."""
     colors: dict[str, Color] = field(default_factory=dict)
 
     def read(self, asset: Element) -> None:
@@ -51,19 +56,23 @@ class Assets:
         if not np.allclose(R, np.eye(3), rtol=0, atol=1e-12) and np.ptp(scale):
             raise e.error("a mesh that is turned by refquat and scaled differently along its axes is not read.")
         shift = se3.pose(R.T, -scale * (R.T @ e.numbers("refpos", 3, (0, 0, 0))))
-        mesh = None
-        if file is None:
-            self.report.lost("mesh", name, e.where, "only meshes from files are read")
-        else:
+        rule = e.get("inertia", "exact" if self.settings.exact_meshes else "legacy") or "legacy"
+        if rule not in MESH_INERTIAS:
+            raise e.error(f"inertia must be one of {', '.join(MESH_INERTIAS)}, got {rule!r}.")
+        mesh, reason = None, "only meshes from files are read"
+        if file is not None:
             folder = self.settings.mesh_folder
             file = Path(file).name if self.settings.strips_paths else file
             found, reason = find_file(f"{folder.rstrip('/')}/{file}" if folder else file, self.path, {})
-            if found is None:
-                self.report.lost("mesh", name, e.where, reason)
-            else:
+            if found is not None and found.suffix.lower() not in MESH_FORMATS:
+                found, reason = None, f"the format {found.suffix!r} is not read"
+            if found is not None:
                 x, y, z = scale.tolist()
                 mesh = Mesh(str(found), (x, y, z))
-        self.meshes[name] = (mesh, shift)
+        if mesh is None:
+            self.reasons[name] = reason
+            self.report.lost("mesh", name, e.where, reason)
+        self.meshes[name] = (mesh, shift, rule)
 
 
 def _color(e: Element) -> Color:
@@ -73,11 +82,13 @@ def _color(e: Element) -> Color:
 
 @dataclass(frozen=True, eq=False)
 class Geom:
-    """A shape at a pose in the frame of its body; ``shape`` is None for a mesh that is not read."""
+    """A shape at a pose in the frame of its body; ``shape`` is None for one that is not read, for the reason ``missing``."""
 
     element: Element
     shape: Shape | None
     pose: np.ndarray
+    rule: str = "legacy"
+    missing: str = ""
 
     def visuals(self, colors: Mapping[str, Color]) -> list[Visual]:
         """Its look, if there is one."""
@@ -91,35 +102,100 @@ class Geom:
         e = self.element
         return e.number("mass") == 0 if e.get("mass") is not None else e.number("density", DENSITY) == 0
 
-    def inertia(self, groups: tuple[float, float]) -> Inertia | None:
+    def inertia(self, groups: tuple[float, float], report: TransferReport) -> Inertia | None:
         """Its inertia in the body frame, by mass if given, else by density; None for a weightless geom or one of another group."""
         e = self.element
         mass, density = e.number("mass") if e.get("mass") is not None else None, e.number("density", DENSITY)
         if (mass or 0) < 0 or density < 0:
             raise e.error("mass and density must not be negative.")
-        if self.shape is None or self.is_weightless or not groups[0] <= e.number("group", 0) <= groups[1]:
+        if self.is_weightless or not groups[0] <= e.number("group", 0) <= groups[1]:
             return None
+        if self.shape is None:
+            raise e.error(f"{self.missing}, so that its inertia is unknown. Give the body an <inertial>.")
         if e.get("shellinertia", "false") == "true":
             raise e.error("shellinertia is not read: give the body an <inertial>.")
         try:
-            volume, center, moment = self.shape.unit_moments()
+            if isinstance(self.shape, Mesh):
+                volume, center, moment = self._mesh_moments(self.shape, report)
+            else:
+                volume, center, moment = self.shape.unit_moments()
         except HeavytopError as error:
             raise e.error(str(error)) from None
         filled = density if mass is None else mass / volume
         return Inertia(filled * volume, center, filled * moment).shifted(self.pose)
 
+    def _mesh_moments(self, mesh: Mesh, report: TransferReport) -> tuple[float, np.ndarray, np.ndarray]:
+        vertices, faces = mesh.triangles
+        kept = distinct_faces(vertices, faces)
+        if len(kept) < len(faces):
+            note = f"{len(faces) - len(kept)} of its {len(faces)} faces are copies of others and are left out of its inertia"
+            report.changed("mesh", self.element.get("mesh") or "", self.element.where, note)
+        try:
+            return mesh_moments_by(self.rule, vertices, kept)
+        except ModelError as error:
+            raise ModelError(f"mesh {mesh.path!r}: {error}") from None
+
+
+def mesh_moments_by(rule: str, vertices: np.ndarray, faces: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Volume (area for "shell"), centre and moment about it of a mesh, by a rule of MuJoCo.
+
+    "exact": of the enclosed solid; "convex": of its hull; "legacy": a sum over pyramids from the centroid of the surface to each face, then
+    from the centre, which all count positively, so that concave and open meshes have too much; "shell": of the surface.
+    """
+    if rule == "convex":
+        from scipy.spatial import ConvexHull
+
+        hull = ConvexHull(vertices)
+        corners = vertices[hull.simplices]
+        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        faces = np.where(
+            np.vecdot(normals, hull.equations[:, :3])[:, None] > 0, hull.simplices, hull.simplices[:, ::-1]
+        )
+    corners = vertices[faces]
+    area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]) / 2
+    sizes, middles = np.linalg.norm(area, axis=1), corners.mean(axis=1)
+
+    def weights(apex: np.ndarray) -> np.ndarray:
+        """Volume of the pyramid over each face, or its area."""
+        if rule == "shell":
+            return sizes
+        volumes = np.vecdot(middles - apex, area) / 3
+        return np.abs(volumes) if rule == "legacy" else volumes
+
+    centroid = sizes @ middles / sizes.sum()
+    w = weights(centroid)
+    if not w.sum() > 1e-15:
+        raise ModelError(
+            "it has no volume or its faces point inwards, so it has no inertia; inertia='shell' uses its surface."
+        )
+    center = w @ (0.75 * middles + 0.25 * centroid) / w.sum()
+    w, x = weights(center), corners - center
+    s = x.sum(axis=1)
+    # pyramid (0, a, b, c): second moment w/20 (s s^T + a a^T + b b^T + c c^T), s = a + b + c; triangle: w/12
+    products = np.einsum("n,ni,nj->ij", w, s, s) + np.einsum("n,nki,nkj->ij", w, x, x)
+    products /= 12 if rule == "shell" else 20
+    return float(w.sum()), center, np.trace(products) * np.eye(3) - products
+
 
 def read_geom(e: Element, at: np.ndarray, assets: Assets) -> Geom | None:
-    """The geom of an element with applied defaults, None for one without a shape; ``at`` is the enclosing frame in the frame of the body."""
+    """The geom of an element with applied defaults, None for a plane; ``at`` is the enclosing frame in the frame of the body."""
     kind = e.get("type") or "sphere"
-    if kind in SHAPES_WITHOUT_MASS:
-        if kind != "plane":
-            assets.report.lost("geom", e.get("name") or "", e.where, f"there is no shape {kind}")
+    if kind == "plane":
         return None
-    if e.get("mesh") and kind != "mesh":
-        raise e.error(f"a {kind} that is fitted to a mesh is not read: give its size, or type='mesh'.")
     try:
-        shape, pose = _shape(e, kind, assets)
+        pose = assets.settings.pose(e)
+        if kind in ("hfield", "sdf") or (e.get("mesh") and kind != "mesh"):
+            what = f"a {kind}" if kind in ("hfield", "sdf") else f"a {kind} that is fitted to a mesh"
+            assets.report.lost("geom", e.get("name") or "", e.where, f"{what} is not read")
+            return Geom(e, None, at @ pose, missing=f"{what} is not read")
+        if kind == "mesh":
+            name = e.get("mesh") or ""
+            if name not in assets.meshes:
+                raise e.error(f"names the mesh {name!r}, which is not an asset.")
+            mesh, shift, rule = assets.meshes[name]
+            missing = "" if mesh is not None else f"the mesh {name!r} is not read ({assets.reasons[name]})"
+            return Geom(e, mesh, at @ pose @ shift, rule, missing)
+        shape, pose = _shape(e, kind, pose)
     except FileFormatError:
         raise
     except HeavytopError as error:
@@ -127,23 +203,21 @@ def read_geom(e: Element, at: np.ndarray, assets: Assets) -> Geom | None:
     return Geom(e, shape, at @ pose)
 
 
-def _shape(e: Element, kind: str, assets: Assets) -> tuple[Shape | None, np.ndarray]:
-    pose = assets.settings.pose(e)
-    if kind == "mesh":
-        name = e.get("mesh") or ""
-        if name not in assets.meshes:
-            raise e.error(f"names the mesh {name!r}, which is not an asset.")
-        mesh, shift = assets.meshes[name]
-        return mesh, pose @ shift
+def between_points(e: Element) -> tuple[np.ndarray, float]:
+    """The pose of an element whose z axis is given by ``fromto``, and its length."""
+    ends = e.numbers("fromto", 6)
+    along = ends[:3] - ends[3:]
+    length = float(np.linalg.norm(along))
+    if length < 1e-14:
+        raise e.error("the two points of fromto coincide.")
+    return se3.pose(smallest_turn(along / length), (ends[:3] + ends[3:]) / 2), length
+
+
+def _shape(e: Element, kind: str, pose: np.ndarray) -> tuple[Shape, np.ndarray]:
     size = e.numbers("size", None, ())
     length = None
     if e.get("fromto") is not None and kind in ("capsule", "cylinder", "box", "ellipsoid"):
-        ends = e.numbers("fromto", 6)
-        along = ends[:3] - ends[3:]
-        length = float(np.linalg.norm(along))
-        if length < 1e-14:
-            raise e.error("the two points of fromto coincide.")
-        pose = se3.pose(smallest_turn(along / length), (ends[:3] + ends[3:]) / 2)
+        pose, length = between_points(e)
     needed = {"sphere": 1, "capsule": 2, "cylinder": 2, "ellipsoid": 3, "box": 3}
     if kind not in needed:
         raise e.error(f"unknown type of geom {kind!r}.")

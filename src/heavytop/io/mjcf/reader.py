@@ -11,15 +11,15 @@ import numpy as np
 
 from heavytop.geometry import quaternion, se3, so3
 from heavytop.io.import_report import TransferReport
-from heavytop.io.mjcf.actuators import read_actuators
+from heavytop.io.mjcf.actuators import limit_joint_forces, read_actuators
 from heavytop.io.mjcf.bodies import BodyReader, scale_to_total_mass
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, expand_includes, expand_replicas, name_of
 from heavytop.io.mjcf.geoms import Assets
+from heavytop.io.mjcf.vocabulary import SECTIONS, report_unread
 from heavytop.io.robot import Closure, JointKind, JointRelation, Robot, Tendon
 from heavytop.io.xml_elements import Element
 from heavytop.system import WORLD
 
-READ = ("compiler", "option", "default", "asset", "worldbody", "tendon", "equality", "actuator")
 NOT_READ = {
     "contact": "there are no contacts",
     "sensor": "sensors do not act on the motion",
@@ -37,6 +37,7 @@ def robot_of(root: Element, path: Path) -> Robot:
     """The robot of a parsed MJCF file."""
     expand_includes(root, path)
     report = TransferReport()
+    report_unread(root, report)
     settings, defaults = CompilerSettings.of(root), Defaults(root)
     robot = Robot(root.get("model") or path.stem, str(path), report, settings.gravity)
     for note in settings.notes:
@@ -55,23 +56,28 @@ def robot_of(root: Element, path: Path) -> Robot:
     _report_geoms(root, robot)
     for element in root.all("tendon"):
         _read_tendons(element, robot, defaults, bodies.zeros)
-    _switch_off(robot, settings.disabled)
     for element in root.all("equality"):
         _read_equalities(element, robot, defaults, settings)
     for element in root.all("actuator"):
         read_actuators(element, robot, defaults, settings, bodies.zeros)
+    limit_joint_forces(robot, bodies.forces)
+    _switch_off(robot, settings.disabled)
     for element in root.children:
-        if element.tag not in READ:
+        if element.tag not in SECTIONS:
             report.lost(element.tag, element.get("name") or "", element.where, NOT_READ.get(element.tag, "not read"))
     return robot
 
 
 def _switch_off(robot: Robot, disabled: set[str]) -> None:
-    """Remove springs and dampers that a flag of the file switches off."""
-    for flag, name in (("spring", "stiffness"), ("damper", "damping")):
+    """Remove springs, dampers, dry friction and limits that a flag of the file switches off."""
+    if "limit" in disabled:
+        for joint in robot.joints.values():
+            joint.limits = replace(joint.limits, lower=None, upper=None)
+    for flag, name in (("spring", "stiffness"), ("damper", "damping"), ("frictionloss", "friction")):
         if flag in disabled:
             for joint in robot.joints.values():
                 setattr(joint, name, 0.0)
+        if flag in disabled and name != "friction":
             robot.tendons[:] = [replace(tendon, **{name: 0.0}) for tendon in robot.tendons]
 
 
@@ -209,15 +215,16 @@ def _closure(e: Element, kind: str, name: str, robot: Robot, poses: dict[str, np
     a, b = e.string("body1"), e.get("body2") or WORLD
     for body in (a, b):
         _check_exists(e, "body", body, robot.links)
-    relative = se3.inverse(poses[b]) @ poses[a]
     if kind == "connect":
         anchor = se3.pose(np.eye(3), e.numbers("anchor", 3))
-        return Closure(name, kind, a, b, anchor, relative @ anchor, e.where)
+        return Closure(name, kind, a, b, anchor, se3.inverse(poses[b]) @ poses[a] @ anchor, e.where)
+    # the point and axes at_a of body 1 are those at the anchor of body 2
+    at_b = se3.pose(np.eye(3), e.numbers("anchor", 3, (0, 0, 0)))
+    at_a = se3.inverse(poses[a]) @ poses[b] @ at_b
     given = e.numbers("relpose", 7, (0, 1, 0, 0, 0, 0, 0))
-    if np.any(given[3:]):  # the pose of body 2 in body 1
+    if np.any(given[3:]):
         at_a = se3.pose(quaternion.rotation_from_quaternion(quaternion.normalize(given[3:])), given[:3])
-        return Closure(name, kind, a, b, at_a, np.eye(4), e.where)
-    return Closure(name, kind, a, b, np.eye(4), relative, e.where)
+    return Closure(name, "weld" if e.number("torquescale", 1.0) else "connect", a, b, at_a, at_b, e.where)
 
 
 def _relation(e: Element, name: str, robot: Robot) -> JointRelation:

@@ -80,6 +80,11 @@ def report_unknown(root: Element, represented: Iterable[Element], report: Transf
     _inspect(root, "robot", found)
     for element in represented:
         _inspect(element, element.tag, found)
+    report_kinds(found, report)
+
+
+def report_kinds(found: dict[Unknown, list[Element]], report: TransferReport) -> None:
+    """Report each kind of unknown content, with its first line, its count and names that may have been meant."""
     for kind, elements in list(found.items())[:MOST_KINDS]:
         note, lines = kind.note, list(dict.fromkeys(str(element.line) for element in elements))
         if len(elements) > 1:

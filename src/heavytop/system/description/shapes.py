@@ -21,6 +21,8 @@ from heavytop.errors import FileFormatError, ModelError, ShapeError
 from heavytop.geometry import so3
 
 MESH_FORMATS = (".stl", ".obj", ".dae", ".glb", ".gltf", ".ply", ".off")
+MOST_NODES = 100_000
+"""Nodes of a COLLADA file with all copies."""
 LARGEST_MESH = 100_000_000
 """Bytes of a mesh file."""
 CLOSED_TOLERANCE = 1e-6
@@ -202,6 +204,7 @@ class Mesh:
 
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         vertices, faces = self.triangles
+        faces = distinct_faces(vertices, faces)
         area = np.cross(vertices[faces[:, 1]] - vertices[faces[:, 0]], vertices[faces[:, 2]] - vertices[faces[:, 0]])
         gap = np.linalg.norm(area.sum(axis=0)) / max(np.linalg.norm(area, axis=1).sum(), 1e-300)
         volume, center, moment = mesh_moments(vertices, faces)
@@ -219,12 +222,27 @@ class Mesh:
         return volume, center, moment
 
 
+def distinct_faces(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """Triangles without copies: the same three points in the same sense would count their volume again."""
+    _, points = np.unique(vertices, axis=0, return_inverse=True)
+    corners = np.reshape(points, -1)[faces]
+    turned = np.take_along_axis(corners, (np.argmin(corners, axis=1)[:, None] + np.arange(3)) % 3, axis=1)
+    _, first = np.unique(turned, axis=0, return_index=True)
+    return faces if len(first) == len(faces) else faces[np.sort(first)]
+
+
 def _collada_unit(content: bytes, path: str) -> float:
-    """Metres per unit of a COLLADA file; raises a FileFormatError for a document type, in which entities are declared."""
+    """Metres per unit of a COLLADA file.
+
+    Raises a FileFormatError for a document type, in which entities are declared, and for nodes whose copies of copies are too many.
+    """
     from xml.parsers import expat
 
     parser = expat.ParserCreate()
     units: list[float] = []
+    parts: dict[str, list[str]] = {"": []}
+    """Node -> nodes inside it, by their ids; "" is the document."""
+    inside = [""]
 
     def reject(*_: object) -> None:
         raise FileFormatError(f"mesh {path!r}: document type declarations are not allowed. Remove them.")
@@ -234,15 +252,47 @@ def _collada_unit(content: bytes, path: str) -> float:
             tag == "unit" and "meter" in attributes and not units
         ):  # the unit of the document precedes those of its parts
             units.append(float(attributes["meter"]))
+        if tag == "node":
+            name = attributes.get("id") or f"<{len(parts)}>"
+            parts[inside[-1]].append(name)
+            parts.setdefault(name, [])
+            inside.append(name)
+        elif tag == "instance_node":
+            parts[inside[-1]].append(attributes.get("url", "").removeprefix("#"))
+
+    def end(tag: str) -> None:
+        if tag == "node":
+            inside.pop()
 
     parser.StartDoctypeDeclHandler = reject
     parser.EntityDeclHandler = reject
-    parser.StartElementHandler = start
+    parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.Parse(content, True)
+    if _expanded(parts) > MOST_NODES:
+        raise FileFormatError(
+            f"mesh {path!r}: its nodes contain each other, or more than {MOST_NODES} copies in total. Export it without instances."
+        )
     unit = units[0] if units else 1.0
     if not np.isfinite(unit) or unit <= 0:
         raise FileFormatError(f"mesh {path!r}: its unit must be positive, got {unit!r} m.")
     return unit
+
+
+def _expanded(parts: dict[str, list[str]]) -> float:
+    """Number of nodes with all copies; infinite if one contains itself."""
+    counts: dict[str, float] = {}
+    stack = [""]
+    while stack:
+        name = stack[-1]
+        missing = [part for part in parts[name] if part in parts and part not in counts]
+        if any(part in stack for part in missing):
+            return float("inf")
+        if missing:
+            stack.append(missing[0])
+            continue
+        counts[name] = 1 + sum(counts.get(part, 1) for part in parts[name])
+        stack.pop()
+    return counts[""]
 
 
 def mesh_moments(vertices: np.ndarray, faces: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
