@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -259,3 +260,81 @@ def test_energy_momentum_in_gravity_is_of_second_order_in_path_and_spin() -> Non
         assert run.invariants["energy"].relative < 1e-12
     ratios = np.log2(np.array(errors)[:-1] / np.array(errors)[1:])
     np.testing.assert_allclose(ratios, 2.0, atol=0.1)
+
+
+# --- honest step control ---------------------------------------------------------------------------------------------------
+
+
+@cache
+def controlled(kind: str) -> tuple[ht.Model, float]:
+    """A system and the size of its random velocities."""
+    system = ht.System(name=kind)
+    bar = ht.Inertia(1.0, com=(0.05, 0, -0.5), moment_at_com=(0.1, 0.12, 0.03))
+    if kind in ("matrix", "quaternion"):  # spinning
+        system.body("body", joint=ht.Free(attitude=kind), inertia=bar)
+        return system.derive(), 20.0
+    if kind == "top":  # spinning fast
+        symmetric = ht.Inertia(1.0, com=(0, 0, 0.2), moment_at_com=(0.02, 0.02, 0.01))
+        system.body("top", joint=ht.Spherical(), inertia=symmetric)
+        return system.derive(), 100.0
+    if kind == "stiff":
+        stiffness, damping = system.parameter("stiffness", 1e4), system.parameter("damping", 1.0)
+        system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+        system.body("rod", parent="cart", joint=ht.Revolute("y"), inertia=bar)
+        system.potential(lambda q: 0.5 * stiffness * q[0] ** 2)
+        system.dissipation(lambda q, v: 0.5 * damping * v[0] ** 2)
+        return system.derive(), 2.0
+    first = ht.Prescribed(ht.Prismatic("x"), lambda t: 0.2 * np.sin(7 * t)) if kind == "crane" else ht.Spherical()
+    system.body("a", joint=first, inertia=bar)
+    system.body("b", parent="a", at=(0, 0, -1), joint=ht.Spherical(), inertia=bar)
+    return system.derive(), 5.0
+
+
+def local_error(kind: str, rng: np.random.Generator) -> float:
+    """True error of one accepted step of a random run of rkmk45, relative to what was tolerated."""
+    model, fast = controlled(kind)
+    c = model.coordinates
+    q = c.retract(c.neutral(), rng.normal(size=c.nv))
+    v = rng.normal(size=model.nv) * fast * 10 ** rng.uniform(-1, 0)
+    p = {"stiffness": 10 ** rng.uniform(2, 6), "damping": 10 ** rng.uniform(-1, 3.5)} if kind == "stiff" else {}
+    rtol = 10 ** rng.uniform(-11, -3)
+
+    def after(attempts: int) -> tuple[float, np.ndarray, np.ndarray]:
+        method = ht.RKMK45(rtol=rtol, atol=0.01 * rtol, max_steps=attempts)
+        run = ht.simulate(model, (q, v), 100.0, 0.05, method, parameters=p, balance=False)
+        assert run.outcome.ending.value == "step_limit"
+        return run.t[-1], run.q[-1], run.v[-1]
+
+    attempts = int(rng.integers(6, 60))
+    t0, q0, v0 = after(attempts)
+    ends = (after(k) for k in range(attempts + 1, attempts + 30))
+    t1, q1, v1 = next(end for end in ends if end[0] > t0)
+    true = ht.simulate(model, (q0, v0), t1, (t1 - t0) / 40, "rkmk8", parameters=p, start_time=t0, balance=False)
+    velocity = (v1 - true.v[-1]) / (0.01 * rtol + rtol * np.maximum(np.abs(v0), np.abs(v1)))
+    return float(np.sqrt(np.mean(np.concatenate([c.difference(true.q[-1], q1) / rtol, velocity]) ** 2)))
+
+
+def test_error_control_keeps_its_tolerance() -> None:
+    rng = np.random.default_rng(1)
+    assert max(local_error("top", rng) for _ in range(10)) < 3.0
+
+
+@pytest.mark.thorough
+def test_error_control_keeps_its_tolerance_on_200_problems() -> None:
+    rng = np.random.default_rng(0)
+    kinds = ("matrix", "quaternion", "top", "stiff", "crane", "arm")
+    errors = np.array([local_error(kind, rng) for kind in kinds for _ in range(34)])
+    assert np.mean(errors <= 3.0) >= 0.99
+    assert np.median(errors) < 0.2
+
+
+def test_spins_of_more_than_half_a_turn_per_step_are_reported() -> None:
+    system = ht.System(gravity=(0, 0, 0))
+    system.body("wheel", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))
+    model = system.derive()
+    run = ht.simulate(model, ([0.0], [20.0]), 10.0, 1.0, "rkmk45")
+    assert re.search(r"finished: reached t = 10 s; steps of up to \d+ turns", str(run.outcome))
+    assert "turns" not in str(ht.simulate(model, ([0.0], [20.0]), 1.0, 0.1, ht.RKMK45(max_step=0.1)).outcome)
+    assert "up to 3.2 turns in a step. Take a step below 0.16 s" in ht.simulate(
+        model, ([0.0], [20.0]), 10.0, 1.0
+    ).report(show=False)

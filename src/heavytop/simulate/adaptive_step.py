@@ -15,6 +15,7 @@ from heavytop.errors import SimulationError
 from heavytop.simulate.events import POINTS, EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
 from heavytop.simulate.integrators.error_control import ErrorControlled
+from heavytop.simulate.invariants import turns
 from heavytop.simulate.law_status import CODE, HEAD, STATUS
 from heavytop.simulate.python_controller import hosted
 from heavytop.simulate.recording import RecordGrid, Recording, Records, RunProblem, check_room
@@ -83,6 +84,7 @@ class ChosenSteps:
         self.law = law.kernel if law is not None else None
         self.hosted = None if law is None else hosted(law, self.count)
         self.attempts = self.observed = 0
+        self.turns = 0.0
         self._pace: np.ndarray | None = None
         self.law_failures: np.ndarray | None = None
 
@@ -131,6 +133,7 @@ class ChosenSteps:
             limited,
             wall_seconds=time.perf_counter() - begin,
             steps=self.attempts,
+            turns=self.turns,
         )
 
     def _records(self) -> Records:
@@ -356,6 +359,10 @@ class ChosenSteps:
         row, lane = np.nonzero((tried[..., 1] > 0) & ~self._over())
         begin, size = tried[row, lane, 0], tried[row, lane, 1]
         dense = _Dense(self, data, row, lane)
+        if len(row):
+            c = self.problem.dynamics.coordinates
+            moved = data["dense_theta"][row, lane, :, 0]
+            self.turns = max(self.turns, turns(c.v_names, c.v_units, moved))
         if self.code.events is not None and len(row):
             self._find_events(dense, begin, size)
         low = self.grid.searchsorted(begin + slack, side="right")

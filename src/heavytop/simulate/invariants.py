@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from heavytop.simulate.run import Run
 
 AXES = "xyz"
+HALF_A_TURN = 0.5
+"""Turns of a joint in a step above which it is reported."""
 CONSERVED = 1e-6
 """Rate of a momentum, relative to the size of its terms, below which it counts as conserved by the equations."""
 
@@ -189,3 +192,17 @@ def _swiftness(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, a: np.ndarray, 
     """How fast a motion changes, in 1/s (...): the larger of its velocities and accelerations relative to their sizes."""
     sizes = _sizes(dynamics, q, p)
     return np.maximum(np.max(np.abs(v / sizes), axis=-1), np.sqrt(np.max(np.abs(a / sizes), axis=-1)))
+
+
+def turns(names: Sequence[str], units: Sequence[str], moved: np.ndarray) -> float:
+    """Most turns of a joint among displacements (..., nv); those of a joint have the same name before the last dot.
+
+    >>> turns(("a.omega_x", "a.omega_y", "b.rate"), ("rad/s",) * 3, np.array([[3.0, 4.0, 6.0]]) * 2 * np.pi)
+    6.0
+    """
+    joints: dict[str, list[int]] = {}
+    for k, (name, unit) in enumerate(zip(names, units, strict=True)):
+        if unit.startswith("rad"):
+            joints.setdefault(name.rpartition(".")[0] or name, []).append(k)
+    squares = [np.nanmax(np.sum(moved[..., places] ** 2, axis=-1), initial=0.0) for places in joints.values()]
+    return float(np.sqrt(max(squares, default=0.0))) / (2 * np.pi)

@@ -232,6 +232,7 @@ class Recording:
     events : all crossings, and where they ended a trajectory; None: there are no events.
     watched, law_failures : (*batch, n) state of the energy monitor, and status of the law; None if there is none.
     reached : time up to which the run got.
+    turns : most turns of a joint in a step that the method chose.
     """
 
     t: np.ndarray
@@ -246,6 +247,7 @@ class Recording:
     compile_seconds: float = 0.0
     wall_seconds: float = 0.0
     steps: int = 0
+    turns: float = 0.0
 
     @property
     def has_early_ends(self) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop.simulate.invariants import lacks_work
+from heavytop.simulate.invariants import HALF_A_TURN, lacks_work, turns
 
 if TYPE_CHECKING:
     from heavytop.simulate.run import Run
@@ -96,6 +96,12 @@ def _invariants(run: Run) -> list[str]:
                 "",
                 f"  note: a quantity that should be conserved has changed by {lost:.2g} of its size. Take a smaller step.",
             ]
+    spun = turns(run.v_names, run.v_units, run.settings.step * run.v) if run.integrator != "rkmk45" else 0.0
+    if spun > HALF_A_TURN:
+        lines += [
+            "",
+            f"  note: a joint turns by up to {spun:.2g} turns in a step. Take a step below {HALF_A_TURN / spun * run.settings.step:.2g} s.",
+        ]
     if lacks_work(run):
         lines += ["", f"  note: {NO_WORK[0]}", f"  {NO_WORK[1]}"]
     if "residual" in run.channels and len(run):

@@ -9,6 +9,7 @@ import numpy as np
 
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.energy_monitor import OPEN, Watched
+from heavytop.simulate.invariants import HALF_A_TURN
 from heavytop.simulate.law_status import LawFailure
 from heavytop.simulate.outcome import Ending, Outcome, place_in, summary
 from heavytop.simulate.recording import Recording, Records, RunProblem
@@ -106,7 +107,8 @@ def _usual_outcome(recording: Recording) -> Outcome:
     if recording.limited:
         text = f"the limit of steps was reached at t = {reached:.6g} s. Loosen the tolerance or raise max_steps"
         return Outcome(Ending.step_limit, text, reached)
-    return Outcome(Ending.finished, f"reached t = {reached:.6g} s", reached)
+    spins = f"; steps of up to {recording.turns:.2g} turns" if recording.turns > HALF_A_TURN else ""
+    return Outcome(Ending.finished, f"reached t = {reached:.6g} s{spins}", reached)
 
 
 def _early_outcome(
