@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from heavytop_mechanics import ScalablePose
+from heavytop_mechanics.calculus import commutation_coefficients
 
 from heavytop._arrays import symbol
 from heavytop.compile import trace
@@ -18,7 +19,6 @@ from heavytop.coordinates import (
     UnifiedPose,
     Vector,
 )
-from heavytop.coordinates.calculus import commutation_coefficients
 
 MIXER = np.eye(6) + 0.2 * np.random.default_rng(8).standard_normal((6, 6))
 

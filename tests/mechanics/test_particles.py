@@ -18,10 +18,10 @@ from heavytop_mechanics import (
     particles,
     rayleigh,
 )
+from heavytop_mechanics.calculus import dimension
 
 from heavytop import vector
 from heavytop.coordinates import Angle, Circle, Pose, Vector
-from heavytop.coordinates.calculus import dimension
 from heavytop.errors import ConfigurationError, ModelError, ShapeError
 from heavytop.geometry import se3
 

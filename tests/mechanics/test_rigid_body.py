@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from heavytop_mechanics import multipliers, rayleigh, rigid_body
+from heavytop_mechanics import calculus, multipliers, rayleigh, rigid_body
 
 from heavytop._arrays import symbol
-from heavytop.coordinates import Pose, Rotation, calculus
+from heavytop.coordinates import Pose, Rotation
 from heavytop.errors import ModelError, ShapeError
 from heavytop.geometry import critical_points, se3, so3
 

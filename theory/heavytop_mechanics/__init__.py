@@ -7,6 +7,7 @@ from heavytop_mechanics import (
     action as action,
     balance as balance,
     bodies as bodies,
+    calculus as calculus,
     euler_lagrange as euler_lagrange,
     functions as functions,
     gauss as gauss,

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop._arrays import Array, as_array, is_symbolic, jacobian
-from heavytop.coordinates import Coordinates, connection_coefficients, connection_matrices
+from heavytop.coordinates import Coordinates
+from heavytop_mechanics.calculus import connection_coefficients, connection_matrices
 from heavytop_mechanics.functions import (
     Acceleration,
     Evaluator,

@@ -1,6 +1,5 @@
-"""Coordinate blocks (redundant configurations, minimal velocities) and the calculus on them."""
+"""Coordinate blocks (redundant configurations, minimal velocities) with their kinematics."""
 
-from heavytop.coordinates import calculus as calculus
 from heavytop.coordinates.attitude import (
     Attitude as Attitude,
     EulerAngles as EulerAngles,
@@ -8,8 +7,6 @@ from heavytop.coordinates.attitude import (
     Rotation as Rotation,
 )
 from heavytop.coordinates.base import Coordinates as Coordinates
-from heavytop.coordinates.calculus import connection_coefficients
-from heavytop.coordinates.derivatives import connection_matrices
 from heavytop.coordinates.general import GeneralCoordinates as GeneralCoordinates
 from heavytop.coordinates.pose import Pose as Pose
 from heavytop.coordinates.product import Product as Product

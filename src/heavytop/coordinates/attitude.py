@@ -29,8 +29,7 @@ from heavytop._arrays import (
     unflatten_columns,
     vector,
 )
-from heavytop.coordinates.base import Coordinates
-from heavytop.coordinates.derivatives import constant_stacked
+from heavytop.coordinates.base import Coordinates, constant_stacked
 from heavytop.coordinates.vector import Vector
 from heavytop.errors import ConfigurationError, ModelError
 from heavytop.geometry import quaternion, series, so3

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, Seed, is_symbolic, jacobian, numbers, scale
+from heavytop._arrays import (
+    Array,
+    Floats,
+    Seed,
+    column,
+    concatenate,
+    directional,
+    is_symbolic,
+    jacobian,
+    matrix,
+    numbers,
+    scale,
+    transpose,
+)
 from heavytop.compile import Traced, trace
-from heavytop.coordinates.derivatives import commutation_matrices, evaluate_stacked, stack_flat
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 from heavytop.functions import Value
 from heavytop.geometry import linalg
@@ -206,3 +219,41 @@ class Coordinates(Value, ABC):
 def _at(index: tuple[int, ...]) -> str:
     """Place in a batch: ' at index (3,)', empty without batch axes."""
     return f" at index {index}" if index else ""
+
+
+# --- objects with three indices: tuples of matrices on symbols, arrays with three trailing axes on numbers -----------------
+
+
+def commutation_matrices(kinematics_matrix: Array, left_inverse: Array, q: Array) -> tuple[Array, ...]:
+    """Commutation coefficients ``gamma^k_ij = Y^k_a (d_i A_j^a - d_j A_i^a)`` (eq. 2.19, erratum 0.7).
+
+    Returns n symbolic matrices: entry k holds ``gamma^k_ij`` with row i and column j.
+    """
+    n = kinematics_matrix.shape[1]
+    # W_i[k, j] = Y^k_a d_i A_j^a
+    w = [left_inverse @ directional(kinematics_matrix, q, column(kinematics_matrix, i)) for i in range(n)]
+    raw = [matrix([[w[i][k, j] for j in range(n)] for i in range(n)]) for k in range(n)]
+    return tuple(t - transpose(t) for t in raw)
+
+
+def stack_flat(matrices: Sequence[Array]) -> Array:
+    """Join matrices into one vector, so that a traced function can return them."""
+    if not matrices:
+        return np.zeros(0)
+    return concatenate(*(np.reshape(m, (m.shape[0] * m.shape[1],)) for m in matrices))
+
+
+def evaluate_stacked(traced: Traced, *arguments: Array) -> Array | tuple[Array, ...]:
+    """Evaluate a traced :func:`stack_flat` of n square matrices: (..., n, n, n) on numbers, n matrices on symbols."""
+    (flat,) = traced(*arguments)
+    n = round(flat.shape[-1] ** (1 / 3))
+    if is_symbolic(flat):
+        return tuple(np.reshape(flat[k * n * n : (k + 1) * n * n], (n, n)) for k in range(n))
+    return flat.reshape((*flat.shape[:-1], n, n, n))
+
+
+def constant_stacked(coefficients: Floats, q: Array) -> Array | tuple[Array, ...]:
+    """A constant array (n, n, n), with the batch axes of ``q``, or as a tuple of matrices for symbols."""
+    if is_symbolic(q):
+        return tuple(coefficients)
+    return np.broadcast_to(coefficients, np.shape(q)[:-1] + coefficients.shape).copy()

@@ -10,8 +10,7 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, block, concatenate, part, scale, transpose
 from heavytop.coordinates.attitude import LEVI_CIVITA, Attitude, EulerAngles, Quaternion, Rotation
-from heavytop.coordinates.base import Coordinates
-from heavytop.coordinates.derivatives import constant_stacked
+from heavytop.coordinates.base import Coordinates, constant_stacked
 from heavytop.errors import unknown_name
 from heavytop.geometry import se3, series
 

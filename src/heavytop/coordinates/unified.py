@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, block, transpose
-from heavytop.coordinates.base import Coordinates
-from heavytop.coordinates.derivatives import constant_stacked
+from heavytop.coordinates.base import Coordinates, constant_stacked
 from heavytop.coordinates.pose import Pose
 from heavytop.errors import ModelError, unknown_name, wrong_shape
 from heavytop.geometry import se3, so3

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, components, from_columns, is_symbolic, scale, transpose, vector
-from heavytop.coordinates.base import Coordinates, check_dimension
-from heavytop.coordinates.derivatives import constant_stacked
+from heavytop.coordinates.base import Coordinates, check_dimension, constant_stacked
 from heavytop.errors import ModelError
 
 

@@ -2,23 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
-
-from heavytop._arrays import matrix, symbol, unflatten_columns, vector
-from heavytop.coordinates import (
-    Angle,
-    Circle,
-    EulerAngles,
-    GeneralCoordinates,
-    Pose,
-    Product,
-    Quaternion,
-    Rotation,
-    Vector,
-    connection_coefficients,
-)
-from heavytop.coordinates.calculus import (
+from heavytop_mechanics.calculus import (
     commutation_coefficients,
+    connection_coefficients,
     constraint_derivatives,
     contains,
     critical_point,
@@ -33,6 +19,20 @@ from heavytop.coordinates.calculus import (
     second_derivatives,
     taylor,
     velocity_deviation,
+)
+from scipy.integrate import solve_ivp
+
+from heavytop._arrays import matrix, symbol, unflatten_columns, vector
+from heavytop.coordinates import (
+    Angle,
+    Circle,
+    EulerAngles,
+    GeneralCoordinates,
+    Pose,
+    Product,
+    Quaternion,
+    Rotation,
+    Vector,
 )
 from heavytop.errors import ConfigurationError, ModelError
 from heavytop.geometry import linalg, se3, so3

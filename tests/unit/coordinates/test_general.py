@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from heavytop_mechanics.calculus import commutation_coefficients, contains
 
 from heavytop._arrays import vector
 from heavytop.compile import trace
 from heavytop.coordinates import GeneralCoordinates, Quaternion, Rotation
-from heavytop.coordinates.calculus import commutation_coefficients, contains
 from heavytop.errors import ConfigurationError, ModelError, ShapeError
 
 

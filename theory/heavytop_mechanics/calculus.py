@@ -7,22 +7,27 @@ symbols and their derivatives are exact. Configurations may be numbers with lead
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, Flags, as_array, is_symbolic, jacobian, to_sx, transpose
-from heavytop.compile import trace
-from heavytop.coordinates.base import Coordinates
-from heavytop.coordinates.derivatives import (
-    connection_matrices,
-    contract_second,
-    derivative_along,
-    derivative_or_zero,
-    evaluate_stacked,
-    stack_flat,
+from heavytop._arrays import (
+    Array,
+    Flags,
+    as_array,
+    column,
+    directional,
+    from_columns,
+    is_symbolic,
+    jacobian,
+    matrix,
+    to_sx,
+    transpose,
 )
+from heavytop.compile import trace
+from heavytop.coordinates import Coordinates
+from heavytop.coordinates.base import evaluate_stacked, stack_flat
 from heavytop.errors import ConfigurationError, ModelError, wrong_shape
 from heavytop.geometry import pseudo_inverse
 
@@ -78,8 +83,8 @@ def constraint_derivatives(coordinates: Coordinates, q: Array, v: Array, a: Arra
     def derivatives(q: Array, v: Array, a: Array) -> tuple[Array, ...]:
         rate = coordinates.rate(q, v)
         phi = coordinates.constraints(q)
-        first = derivative_or_zero(phi, q, rate)
-        second = derivative_or_zero(first, q, rate) + derivative_or_zero(first, v, a)
+        first = _derivative_or_zero(phi, q, rate)
+        second = _derivative_or_zero(first, q, rate) + _derivative_or_zero(first, v, a)
         return phi, first, second
 
     n = coordinates.nv
@@ -122,7 +127,7 @@ def _gradient(coordinates: Coordinates, potential: Function, q: Array) -> Array:
     value = _scalar(potential, q)
     if not is_symbolic(value):
         return np.zeros(coordinates.nv)
-    return derivative_along(value, q, coordinates.kinematics_matrix(q))[0, :]
+    return _derivative_along(value, q, coordinates.kinematics_matrix(q))[0, :]
 
 
 def directional_derivatives(coordinates: Coordinates, potential: Function, q: Array) -> Array:
@@ -141,7 +146,7 @@ def _second(coordinates: Coordinates, potential: Function, q: Array) -> Array:
     gradient = _gradient(coordinates, potential, q)
     if not is_symbolic(gradient):
         return np.zeros((coordinates.nv, coordinates.nv))
-    return transpose(derivative_along(gradient, q, coordinates.kinematics_matrix(q)))
+    return transpose(_derivative_along(gradient, q, coordinates.kinematics_matrix(q)))
 
 
 def second_derivatives(coordinates: Coordinates, potential: Function, q: Array) -> Array:
@@ -285,7 +290,7 @@ def velocity_deviation(coordinates: Coordinates, q: Array, v: Array, eps: Array,
     n = coordinates.nv
 
     def deviate(q: Array, v: Array, eps: Array, eps_dot: Array) -> Array:
-        return eps_dot + np.matvec(contract_second(tuple(coordinates.commutation(q)), v), eps)
+        return eps_dot + np.matvec(_contract_second(tuple(coordinates.commutation(q)), v), eps)
 
     shapes = {"q": (coordinates.nq,), "v": (n,), "eps": (n,), "eps_dot": (n,)}
     return trace(deviate, shapes, name="velocity_deviation")(q, v, eps, eps_dot)[0]
@@ -319,11 +324,53 @@ def linear_coefficients(
         value = np.reshape(value, (to_sx(value).shape[0],))
         gamma = tuple(coordinates.commutation(q))
         by_v, by_a = jacobian(value, v), jacobian(value, a)
-        turning = contract_second(gamma, v)  # gamma^i_kj v^k, row i, column j
+        turning = _contract_second(gamma, v)  # gamma^i_kj v^k, row i, column j
         # gamma^i_kj a^k + (d_l gamma^i_kj) v^l v^k: the time derivative of the line above
-        turning_rate = contract_second(gamma, a) + derivative_or_zero(turning, q, coordinates.rate(q, v))
-        f0 = derivative_along(value, q, coordinates.kinematics_matrix(q)) + by_v @ turning + by_a @ turning_rate
+        turning_rate = _contract_second(gamma, a) + _derivative_or_zero(turning, q, coordinates.rate(q, v))
+        f0 = _derivative_along(value, q, coordinates.kinematics_matrix(q)) + by_v @ turning + by_a @ turning_rate
         return value, f0, by_v + by_a @ turning, by_a
 
     shapes = {"q": (coordinates.nq,), "v": (n,), "a": (n,)}
     return LinearCoefficients(*trace(coefficients, shapes, name="linear_coefficients")(q, v, a))
+
+
+# --- symbols: objects with three indices are tuples of matrices, ``gamma[k][i, j]`` ------------------------------------------
+
+
+def _derivative_along(expression: Array, q: Array, kinematics_matrix: Array) -> Array:
+    """The directional derivatives ``d_i f = A_i^a df/dx^a`` (eq. 2.13) of a symbolic vector (m,): matrix (m, nv)."""
+    return jacobian(expression, q) @ kinematics_matrix
+
+
+def connection_matrices(metric: Array, gamma: Sequence[Array], kinematics_matrix: Array, q: Array) -> tuple[Array, ...]:
+    """Connection coefficients of a metric ``M`` (eq. 3.35): entry i holds ``Gamma_ijk`` with row j, column k.
+
+    ``Gamma_ijk = (d_k M_ij + d_j M_ik - d_i M_jk + gamma^s_ij M_sk + gamma^s_ik M_sj - gamma^s_jk M_si) / 2``.
+    """
+    n = kinematics_matrix.shape[1]
+    # rates[k][i, j] = d_k M_ij;  lowered[i][j, k] = gamma^s_ij M_sk
+    rates = [_derivative_or_zero(metric, q, column(kinematics_matrix, k)) for k in range(n)]
+    lowered = [from_columns(*(_row_of(gamma[s], i) for s in range(n))) @ metric for i in range(n)]
+
+    def coefficient(i: int, j: int, k: int) -> Array:
+        m = rates[k][i, j] + rates[j][i, k] - rates[i][j, k]
+        return 0.5 * (m + lowered[i][j, k] + lowered[i][k, j] - lowered[j][k, i])
+
+    return tuple(matrix([[coefficient(i, j, k) for k in range(n)] for j in range(n)]) for i in range(n))
+
+
+def _derivative_or_zero(expression: Array, variables: Array, direction: Array) -> Array:
+    """Derivative of ``expression`` along ``direction``; zeros for an expression without symbols."""
+    if not is_symbolic(expression):
+        return np.zeros(np.shape(expression))
+    return directional(expression, variables, direction)
+
+
+def _row_of(m: Array, i: int) -> Array:
+    """Row ``i`` of a matrix."""
+    return column(transpose(m), i)
+
+
+def _contract_second(gamma: Sequence[Array], x: Array) -> Array:
+    """The matrix ``gamma^k_ij x^i`` with row k and column j."""
+    return transpose(from_columns(*(np.matvec(transpose(g), x) for g in gamma)))
