@@ -13,16 +13,9 @@ from heavytop._arrays import as_array, concatenate, substitute
 from heavytop.geometry import se3
 from heavytop.system import BodyWrench, Description, at_defaults
 from heavytop.system.description.description import Basis
-from heavytop.system.forces.armature import Armature
-from heavytop.system.forces.damper import Damper
-from heavytop.system.forces.dissipation import Dissipation
-from heavytop.system.forces.force import Force
-from heavytop.system.forces.joint_damper import JointDamper
-from heavytop.system.forces.joint_friction import JointFriction
-from heavytop.system.forces.joint_spring import JointSpring
-from heavytop.system.forces.potential import Potential
-from heavytop.system.forces.spring import Spring
-from heavytop.system.forces.strut import Strut
+from heavytop.system.forces.between_bodies import Damper, Spring, Strut
+from heavytop.system.forces.in_joints import Armature, JointDamper, JointFriction, JointSpring
+from heavytop.system.forces.on_coordinates import Dissipation, Force, Potential
 
 
 class Units(NamedTuple):

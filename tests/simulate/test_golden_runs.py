@@ -16,7 +16,7 @@ from tricopter_load import relative_transform, tricopter
 import heavytop as ht
 from heavytop import library
 from heavytop.coordinates import UnifiedPose
-from heavytop.system.forces.spring import Spring
+from heavytop.system.forces.between_bodies import Spring
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -3,6 +3,7 @@
 from heavytop.system import forces as forces
 from heavytop.system.constraints.prescribed_motion import PrescribedMotions
 from heavytop.system.constraints.scaling import ASSEMBLED, CLOSED, OPEN
+from heavytop.system.description import GRAVITY, TIME, WORLD
 from heavytop.system.description.description import Description, Parameter, at_defaults
 from heavytop.system.description.graph import Edge, Step
 from heavytop.system.description.inputs import (
@@ -21,7 +22,6 @@ from heavytop.system.description.moments import (
     SpringSet as SpringSet,
     Stiffness as Stiffness,
 )
-from heavytop.system.description.names import GRAVITY, TIME, WORLD
 from heavytop.system.description.shapes import (
     MESH_FORMATS,
     Box as Box,
@@ -32,7 +32,7 @@ from heavytop.system.description.shapes import (
     PlacedShape,
     Sphere as Sphere,
 )
-from heavytop.system.dynamics.applied_forces import Actions
+from heavytop.system.dynamics.articulated import Actions
 from heavytop.system.dynamics.equation_terms import EquationTerms
 from heavytop.system.dynamics.rheonomic import with_time
 from heavytop.system.dynamics.solve import solve_definite, symmetric
@@ -59,7 +59,7 @@ from heavytop.system.joints import (
     Spherical as Spherical,
     Universal as Universal,
 )
-from heavytop.system.joints.parts import JointLimits as JointLimits
+from heavytop.system.joints.base import JointLimits as JointLimits
 from heavytop.system.kinematics.connection import commutation
 from heavytop.system.kinematics.kinematics import Kinematics, Motion
 from heavytop.system.model import MANIFOLD_TOLERANCE, Model as Model, entries_of, nominal_of

@@ -24,9 +24,9 @@ from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
 from heavytop.system.constraints.constraints import ConstrainedDynamics, at_rest
 from heavytop.system.constraints.scaling import SystemSizes
+from heavytop.system.description import WORLD
 from heavytop.system.description.description import Description
 from heavytop.system.description.graph import INSTANTS
-from heavytop.system.description.names import WORLD
 from heavytop.system.dynamics import articulated, internal_dynamics, tangent
 from heavytop.system.dynamics.derivatives import acceleration_derivatives, linearization, parameter_derivatives
 from heavytop.system.dynamics.equation_terms import EquationTerms

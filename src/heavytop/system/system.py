@@ -16,11 +16,11 @@ from heavytop._repr_html import Overview, Shown
 from heavytop.compile import on_symbols
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.functions import Portable
+from heavytop.system.description import GRAVITY, TIME, WORLD, check_frame_name, check_name
 from heavytop.system.description.description import Basis, Description, FunctionConstraint, Loop, Parameter, at_defaults
 from heavytop.system.description.graph import Edge, FrameGraph, check_pose, placement
 from heavytop.system.description.inputs import Input
 from heavytop.system.description.moments import Damping, Inertia, Moments, SpringSet, Stiffness
-from heavytop.system.description.names import GRAVITY, TIME, WORLD, check_frame_name, check_name
 from heavytop.system.description.shapes import PlacedShape, Shape, color_of
 from heavytop.system.dynamics.rheonomic import depends_on_time
 from heavytop.system.forces import (
@@ -38,7 +38,7 @@ from heavytop.system.forces import (
     Strut,
 )
 from heavytop.system.joints import Fixed, Joint
-from heavytop.system.joints.parts import JointLimits
+from heavytop.system.joints.base import JointLimits
 from heavytop.system.model import Model
 
 

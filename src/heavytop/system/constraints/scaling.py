@@ -14,8 +14,8 @@ import numpy as np
 from heavytop._arrays import Array, Floats, concatenate, entry, is_symbolic, shape, to_sx, vector
 from heavytop.geometry import se3
 from heavytop.system.constraints.constraints import reacts_with_forces
+from heavytop.system.description import WORLD
 from heavytop.system.description.description import Description
-from heavytop.system.description.names import WORLD
 
 if TYPE_CHECKING:
     from heavytop.system.expressions import Expressions

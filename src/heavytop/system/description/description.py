@@ -17,7 +17,7 @@ from heavytop.system.description.moments import Inertia
 from heavytop.system.description.shapes import PlacedShape
 from heavytop.system.forces.base import ForceElement
 from heavytop.system.joints import Joint
-from heavytop.system.joints.parts import JointLimits
+from heavytop.system.joints.base import JointLimits
 
 
 @dataclass(frozen=True, eq=False, repr=False)

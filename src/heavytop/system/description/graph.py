@@ -12,7 +12,7 @@ from heavytop._arrays import Array, Floats, as_array, constant, freeze_fields
 from heavytop._format import Brief
 from heavytop.errors import ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.geometry import linalg, se3
-from heavytop.system.description.names import WORLD
+from heavytop.system.description import WORLD
 from heavytop.system.joints import Joint
 
 INSTANTS = (0.0, 0.37, 2.9)

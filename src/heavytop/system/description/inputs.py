@@ -12,10 +12,10 @@ from heavytop._arrays import Array, as_array, concatenate, constant, is_symbolic
 from heavytop._format import Brief
 from heavytop.errors import HeavytopError, ModelError, wrong_shape
 from heavytop.geometry import se3, so3
-from heavytop.system.description.names import WORLD
+from heavytop.system.description import WORLD
 
 if TYPE_CHECKING:
-    from heavytop.system.dynamics.applied_forces import Actions
+    from heavytop.system.dynamics.articulated import Actions
     from heavytop.system.joints import Joint
     from heavytop.system.kinematics.kinematics import Kinematics
 

@@ -13,11 +13,11 @@ import numpy as np
 from heavytop._arrays import Array, directional, from_columns, shape, transpose
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, wrenches
+from heavytop.system.description import WORLD
 from heavytop.system.description.description import Description
 from heavytop.system.description.inputs import generalised_force
-from heavytop.system.description.names import WORLD
 from heavytop.system.dynamics.solve import symmetric
-from heavytop.system.forces.gravity import Gravity
+from heavytop.system.forces.between_bodies import Gravity
 from heavytop.system.forces.ports import JointPort, Port
 from heavytop.system.forces.terms import ElementTerms
 from heavytop.system.kinematics.kinematics import Kinematics, Motion

@@ -20,9 +20,8 @@ import numpy as np
 from heavytop._arrays import Array
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
-from heavytop.system.description.names import WORLD
-from heavytop.system.dynamics.applied_forces import Actions
-from heavytop.system.dynamics.articulated import collect_actions
+from heavytop.system.description import WORLD
+from heavytop.system.dynamics.articulated import Actions, collect_actions
 from heavytop.system.dynamics.equation_terms import EquationTerms
 from heavytop.system.dynamics.solve import from_scalars, scalars
 from heavytop.system.kinematics.internal_frames import (

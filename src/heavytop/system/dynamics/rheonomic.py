@@ -36,10 +36,10 @@ from heavytop.coordinates import Product
 from heavytop.errors import HeavytopError
 from heavytop.geometry import wrenches
 from heavytop.system.constraints.constraints import as_symbols, at_rest, loop_motion
+from heavytop.system.description import WORLD
 from heavytop.system.description.description import Description
 from heavytop.system.description.inputs import BodyWrench
 from heavytop.system.description.moments import Moments
-from heavytop.system.description.names import WORLD
 from heavytop.system.forces.terms import ElementTerms
 from heavytop.system.joints import Joint
 from heavytop.system.kinematics.kinematics import ONE, Kinematics, Motion

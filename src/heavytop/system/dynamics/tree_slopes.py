@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, depends_on, is_symbolic, split
-from heavytop.system.description.names import WORLD
+from heavytop.system.description import WORLD
 from heavytop.system.dynamics.equation_terms import EquationTerms
 from heavytop.system.dynamics.internal_dynamics import CarriedBody, Variable
 from heavytop.system.dynamics.solve import from_scalars, scalars

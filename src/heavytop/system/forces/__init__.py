@@ -1,6 +1,5 @@
-"""Force elements between bodies, in joints and on coordinates; one file per kind."""
+"""Force elements between bodies, in joints and on coordinates."""
 
-from heavytop.system.forces.armature import Armature as Armature
 from heavytop.system.forces.base import (
     CoordinateElement as CoordinateElement,
     ForceElement as ForceElement,
@@ -8,14 +7,12 @@ from heavytop.system.forces.base import (
     Line as Line,
     PairElement as PairElement,
 )
-from heavytop.system.forces.damper import Damper as Damper
-from heavytop.system.forces.dissipation import Dissipation as Dissipation
-from heavytop.system.forces.force import Force as Force
-from heavytop.system.forces.gravity import Gravity as Gravity
-from heavytop.system.forces.joint_damper import JointDamper as JointDamper
-from heavytop.system.forces.joint_friction import JointFriction as JointFriction
-from heavytop.system.forces.joint_spring import JointSpring as JointSpring
-from heavytop.system.forces.joint_stop import JointStop as JointStop
-from heavytop.system.forces.potential import Potential as Potential
-from heavytop.system.forces.spring import Spring as Spring
-from heavytop.system.forces.strut import Strut as Strut
+from heavytop.system.forces.between_bodies import Damper as Damper, Gravity as Gravity, Spring as Spring, Strut as Strut
+from heavytop.system.forces.in_joints import (
+    Armature as Armature,
+    JointDamper as JointDamper,
+    JointFriction as JointFriction,
+    JointSpring as JointSpring,
+    JointStop as JointStop,
+)
+from heavytop.system.forces.on_coordinates import Dissipation as Dissipation, Force as Force, Potential as Potential

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from heavytop._arrays import Array, freeze_fields
 from heavytop.errors import ModelError, unknown_name
-from heavytop.system.description.names import WORLD
+from heavytop.system.description import WORLD
 
 if TYPE_CHECKING:
     from heavytop.system.forces.ports import Port

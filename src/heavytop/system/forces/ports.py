@@ -27,11 +27,11 @@ from heavytop._arrays import (
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, wrong_shape
 from heavytop.geometry import se3, so3
-from heavytop.system.description.names import WORLD
+from heavytop.system.description import WORLD
 from heavytop.system.kinematics.kinematics import Kinematics
 
 if TYPE_CHECKING:
-    from heavytop.system.dynamics.applied_forces import Actions
+    from heavytop.system.dynamics.articulated import Actions
 
 REACHES = (0.03, 0.3, 1.0, 3.0, 30.0)
 """Distances in m at which elements between bodies are checked, both slack and taut."""

@@ -1,9 +1,7 @@
 """The joints: each is a block of coordinates and a map to SE(3)."""
 
 from heavytop.system.joints.base import Joint as Joint
-from heavytop.system.joints.coupled import Coupled as Coupled
-from heavytop.system.joints.custom import Custom as Custom
-from heavytop.system.joints.prescribed import Prescribed as Prescribed
+from heavytop.system.joints.derived import Coupled as Coupled, Custom as Custom, Prescribed as Prescribed
 from heavytop.system.joints.single_axis import (
     Cylindrical as Cylindrical,
     Prismatic as Prismatic,

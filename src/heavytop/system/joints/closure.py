@@ -103,7 +103,7 @@ def check_closure(joint: Joint) -> None:
                 "could not be derived from its pose. Give the joint a method closure(G) that returns them."
             )
         if slope is not None and block.nq:
-            held = int(np.linalg.matrix_rank(slope(q)[0], tol=1e-6))
+            held = int(np.linalg.matrix_rank(slope(q)[0], rtol=1e-6))
             moves = int(np.linalg.matrix_rank(np.asarray(joint.jacobian(q), dtype=float)))
             if held < 6 - moves:
                 raise ModelError(

@@ -13,9 +13,8 @@ from heavytop.coordinates import Angle, Circle, Coordinates, Product, Vector
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
 from heavytop.system.description.inputs import unit_axis
-from heavytop.system.joints.base import Joint
+from heavytop.system.joints.base import Joint, JointParts, checked_parts
 from heavytop.system.joints.closure import across, aligned, same_sense, upright
-from heavytop.system.joints.parts import JointParts, checked_parts
 
 ZERO = np.zeros(3)
 

@@ -20,9 +20,8 @@ from heavytop.coordinates import (
 )
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
-from heavytop.system.joints.base import Joint
+from heavytop.system.joints.base import Joint, JointParts, checked_parts
 from heavytop.system.joints.closure import aligned, same_sense, upright
-from heavytop.system.joints.parts import JointParts, checked_parts
 
 AttitudeName = Literal["matrix", "quaternion", "euler"]
 UNIT_Z = constant((0.0, 0.0, 1.0))

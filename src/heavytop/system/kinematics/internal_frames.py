@@ -16,10 +16,10 @@ import numpy as np
 
 from heavytop._arrays import Array, is_symbolic, transpose
 from heavytop.geometry import se3, so3
+from heavytop.system.description import WORLD
 from heavytop.system.description.description import Description
 from heavytop.system.description.graph import Step
 from heavytop.system.description.moments import Inertia
-from heavytop.system.description.names import WORLD
 from heavytop.system.kinematics.spatial_transforms import FrameStage, Slide, Turn
 
 ROUNDING = 1e-15

@@ -30,8 +30,8 @@ from heavytop.compile import NOT_MATH
 from heavytop.coordinates import Product
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
+from heavytop.system.description import WORLD
 from heavytop.system.description.graph import Edge, Step, ancestors
-from heavytop.system.description.names import WORLD
 from heavytop.system.dynamics.solve import SINGULAR_MAP, inverse_of_map, linear_part
 
 ONE = np.ones(())
