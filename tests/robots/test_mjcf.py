@@ -532,3 +532,34 @@ def test_negative_compensation_of_gravity_has_no_effect(load) -> None:
     text = one_joint()
     held = text.replace('name="a"', 'name="a" gravcomp="-1.5"')
     assert acceleration(load(held)) == acceleration(load(text))
+
+
+def test_includes_and_meshes_of_a_neighbouring_folder(tmp_path: Path) -> None:
+    """They are read inside the repository of the file or inside ``root``, and never outside."""
+    (tmp_path / "arm").mkdir()
+    (tmp_path / "common" / "inner").mkdir(parents=True)
+    (tmp_path / "secret.xml").write_text("<mujoco/>")
+    (tmp_path / "common" / "scene.xml").write_text('<mujoco><include file="inner/option.xml"/></mujoco>')
+    (tmp_path / "common" / "inner" / "option.xml").write_text('<mujoco><option gravity="0 0 -1"/></mujoco>')
+    (tmp_path / "common" / "part.obj").write_text(
+        "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+    )
+    asset = '<asset><mesh name="m" file="../common/part.obj"/></asset><include file="../common/scene.xml"/>'
+    file = tmp_path / "arm" / "arm.xml"
+    file.write_text(one_joint("", asset, '<geom type="mesh" mesh="m"/>'))
+    with pytest.raises(
+        FileFormatError, match=r"arm\.xml:6: <include>: .*outside the folder.*ht\.load\(path, root=folder\)"
+    ):
+        ht.load(file)
+    system = ht.load(file, root=tmp_path)
+    assert_allclose(system.derive(native=False).mass, 1000 / 6)
+    assert system.gravity[2] == -1.0
+    with pytest.raises(FileFormatError, match="root must be a folder above"):
+        ht.load(file, root=tmp_path / "common")
+    (tmp_path / ".git").mkdir()
+    assert ht.load(file).gravity[2] == -1.0
+    (tmp_path / "common" / ".git").mkdir()
+    (tmp_path / "common" / "link.xml").symlink_to(tmp_path / "secret.xml")
+    (tmp_path / "common" / "b.xml").write_text(one_joint("", '<include file="link.xml"/>'))
+    with pytest.raises(FileFormatError, match="outside the folder"):
+        ht.load(tmp_path / "common" / "b.xml")

@@ -11,6 +11,7 @@ import numpy as np
 from heavytop._files import write_whole
 from heavytop.errors import FileFormatError, HeavytopError
 from heavytop.geometry import se3
+from heavytop.io.asset_paths import AssetPaths
 from heavytop.io.build_system import LoadedSystem, build_system
 from heavytop.io.from_system import robot_from
 from heavytop.io.import_report import TransferReport
@@ -22,7 +23,9 @@ from heavytop.io.xml_elements import Element, parse_xml, read_xml
 from heavytop.system import WORLD, Description, JointLimits, Model, at_defaults
 
 
-def read_robot(path: str | Path, packages: Mapping[str, str | Path] | None = None) -> Robot:
+def read_robot(
+    path: str | Path, packages: Mapping[str, str | Path] | None = None, root: str | Path | None = None
+) -> Robot:
     """The neutral description of the robot in a file."""
     file = Path(path)
     if file.suffix == ".xacro":
@@ -31,14 +34,15 @@ def read_robot(path: str | Path, packages: Mapping[str, str | Path] | None = Non
         raise FileFormatError(
             f"{file}: a robot is a URDF or MJCF file. Airframes are read by heavytop.copters.load({str(file)!r})."
         )
-    root = read_xml(file)
-    if root.tag == "robot":
-        return urdf_robot(root, file, {name: Path(folder) for name, folder in (packages or {}).items()})
-    if root.tag == "mujoco":
+    content = read_xml(file)
+    paths = AssetPaths(file, packages or {}, root)
+    if content.tag == "robot":
+        return urdf_robot(content, paths)
+    if content.tag == "mujoco":
         from heavytop.io.mjcf.reader import robot_of as mjcf_robot  # takes a while to import
 
-        return mjcf_robot(root, file)
-    raise root.error("a robot file begins with <robot> (URDF) or <mujoco> (MJCF).")
+        return mjcf_robot(content, paths)
+    raise content.error("a robot file begins with <robot> (URDF) or <mujoco> (MJCF).")
 
 
 def load(
@@ -47,6 +51,7 @@ def load(
     *,
     strict: bool = False,
     packages: Mapping[str, str | Path] | None = None,
+    root: str | Path | None = None,
 ) -> LoadedSystem:
     """Load a robot from a URDF or MJCF file as a system.
 
@@ -56,6 +61,8 @@ def load(
     base : "fixed" or "free": whether the root link of a URDF is welded to the world or moves freely. MJCF specifies it itself.
     strict : raise a FileFormatError if anything in the file cannot be represented.
     packages : package name -> folder, for ``package://`` paths of meshes that are not found above the file.
+    root : folder inside which includes and meshes are read, for files that name ``../common/...``. Default: the nearest folder above the file
+        with a ``package.xml`` or ``.git``, else the folder of the file. Nothing outside is opened.
 
     Returns
     -------
@@ -76,7 +83,7 @@ def load(
     >>> system.report.summary()
     '3 represented, 0 changed, 0 lost'
     """
-    system = build_system(read_robot(path, packages), base)
+    system = build_system(read_robot(path, packages, root), base)
     system.report.check(strict)
     return system
 
@@ -88,7 +95,7 @@ def save_urdf(
     file = Path(path)
 
     def read(root: Element) -> LoadedSystem:
-        return build_system(urdf_robot(root, file, {}), "free" if free_root(robot) else "fixed")
+        return build_system(urdf_robot(root, AssetPaths(file)), "free" if free_root(robot) else "fixed")
 
     robot = robot_from(description, dict(description.limits if limits is None else limits))
     meshes = MeshFiles(file)
@@ -107,7 +114,7 @@ def save_mjcf(
     meshes = MeshFiles(file, MUJOCO_MESHES)
 
     def read(root: Element) -> LoadedSystem:
-        return build_system(mjcf_robot(root, file))
+        return build_system(mjcf_robot(root, AssetPaths(file)))
 
     return _save(mjcf_text(robot, meshes), read, robot, meshes, description, file, strict, "robot.xml")
 

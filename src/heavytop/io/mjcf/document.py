@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from heavytop.geometry import quaternion, se3, so3
-from heavytop.io.asset_paths import find_file
+from heavytop.io.asset_paths import AssetPaths
 from heavytop.io.robot import MOST_LINKS
 from heavytop.io.xml_elements import Element, read_xml, spaced
 
@@ -37,30 +37,30 @@ def name_of(e: Element) -> str:
     return (e.get("name") or "").strip()
 
 
-def expand_includes(root: Element, path: Path) -> None:
+def expand_includes(root: Element, paths: AssetPaths) -> None:
     """Replace each <include file=...> by the children of the root of that file; a file may be included once."""
-    seen = {path.resolve()}
+    seen = {paths.file.resolve()}
 
-    def expand(element: Element) -> None:
+    def expand(element: Element, near: Path) -> None:
         children: list[Element] = []
         for child in element.children:
             if child.tag != "include":
-                expand(child)
+                expand(child, near)
                 children.append(child)
                 continue
             name = child.string("file")
-            found, reason = find_file(name, path, {})
-            if found is None or not found.is_relative_to(path.resolve().parent):
-                raise child.error(f"cannot include {name!r}: {reason or 'it is outside the folder of the file'}.")
+            found, reason = paths.find(name, near)
+            if found is None:
+                raise child.error(f"cannot include {name!r}: {reason}.")
             if found in seen or len(seen) > MOST_INCLUDES:
                 raise child.error(f"{name!r} is included twice (or there are more than {MOST_INCLUDES} includes).")
             seen.add(found)
             included = read_xml(found)
-            expand(included)
+            expand(included, found.parent)
             children += included.children
         element.children = children
 
-    expand(root)
+    expand(root, paths.folder)
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from heavytop.errors import FileFormatError, HeavytopError, ModelError
 from heavytop.geometry import quaternion, se3
-from heavytop.io.asset_paths import find_file
+from heavytop.io.asset_paths import AssetPaths
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, smallest_turn
 from heavytop.io.robot import Visual
@@ -29,7 +29,7 @@ MESH_INERTIAS = ("legacy", "exact", "convex", "shell")
 class Assets:
     """Meshes and colours by name."""
 
-    path: Path
+    paths: AssetPaths
     settings: CompilerSettings
     defaults: Defaults
     report: TransferReport
@@ -63,7 +63,7 @@ class Assets:
         if file is not None:
             folder = self.settings.mesh_folder
             file = Path(file).name if self.settings.strips_paths else file
-            found, reason = find_file(f"{folder.rstrip('/')}/{file}" if folder else file, self.path, {})
+            found, reason = self.paths.find(f"{folder.rstrip('/')}/{file}" if folder else file)
             if found is not None and found.suffix.lower() not in MESH_FORMATS:
                 found, reason = None, f"the format {found.suffix!r} is not read"
             if found is not None:

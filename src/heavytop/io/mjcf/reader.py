@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
 from heavytop.geometry import quaternion, se3, so3
+from heavytop.io.asset_paths import AssetPaths
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mjcf.actuators import limit_joint_forces, read_actuators
 from heavytop.io.mjcf.bodies import BodyReader, scale_to_total_mass
@@ -33,16 +33,17 @@ NOT_READ = {
 }
 
 
-def robot_of(root: Element, path: Path) -> Robot:
+def robot_of(root: Element, paths: AssetPaths) -> Robot:
     """The robot of a parsed MJCF file."""
-    expand_includes(root, path)
+    path = paths.file
+    expand_includes(root, paths)
     report = TransferReport()
     report_unread(root, report)
     settings, defaults = CompilerSettings.of(root), Defaults(root)
     robot = Robot(root.get("model") or path.stem, str(path), report, settings.gravity)
     for note in settings.notes:
         report.lost(*note)
-    assets = Assets(path, settings, defaults, report)
+    assets = Assets(paths, settings, defaults, report)
     for element in root.all("asset"):
         assets.read(element)
     bodies = BodyReader(robot, settings, defaults, assets)

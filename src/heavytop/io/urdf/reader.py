@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
 from heavytop.errors import FileFormatError, ModelError, did_you_mean
 from heavytop.geometry import se3, so3
-from heavytop.io.asset_paths import find_file
+from heavytop.io.asset_paths import AssetPaths
 from heavytop.io.import_report import TransferReport
 from heavytop.io.robot import MOST_LINKS, Actuator, JointKind, Mimic, Robot, RobotJoint, RobotLink, Visual
 from heavytop.io.urdf.vocabulary import NOT_READ, SHAPES, report_unknown
@@ -25,13 +23,14 @@ XACRO = (
 )
 
 
-def robot_of(root: Element, path: Path, packages: dict[str, Path]) -> Robot:
-    """The robot of a parsed file; ``packages`` are the folders of ``package://`` names."""
+def robot_of(root: Element, paths: AssetPaths) -> Robot:
+    """The robot of a parsed file."""
+    path = paths.file
     if path.suffix == ".xacro" or any(element.tag.startswith("xacro:") for element in root.walk()):
         raise FileFormatError(f"{root.where}: {XACRO}")
     report = TransferReport()
     robot = Robot(root.get("name") or path.stem, str(path), report)
-    materials = Materials(root, path, packages, report)
+    materials = Materials(root, paths, report)
     for element in root.children:
         if element.tag == "link":
             _read_link(element, robot, materials)
@@ -207,8 +206,7 @@ class Materials:
     """Colours by name, and folders of meshes."""
 
     root: Element
-    path: Path
-    packages: Mapping[str, Path]
+    paths: AssetPaths
     report: TransferReport
     colors: dict[str, Color] = field(default_factory=dict)
 
@@ -275,7 +273,7 @@ def _mesh(element: Element, materials: Materials) -> Mesh | None:
     if not name:
         raise element.error("needs the attribute 'filename'.")
     x, y, z = element.numbers("scale", 3, (1.0, 1.0, 1.0)).tolist()
-    path, reason = find_file(name, materials.path, materials.packages)
+    path, reason = materials.paths.find(name)
     if path is not None and path.suffix.lower() not in MESH_FORMATS:
         path, reason = None, f"the format {path.suffix!r} is not read"
     if path is None:
