@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
+from heavytop import control
 from heavytop.copters import (
     Conditions,
     Flight,
@@ -66,6 +67,16 @@ def test_commands_are_counted_before_the_lag() -> None:
     rows = {row[0]: row[1] for table in report.tables for row in table.rows}
     assert rows["commands at their limits"] == f"{100 * np.mean(at_limit):.3g} % of the time"
     assert looping().numbers()["time at limits [%]"] == 0
+
+
+def test_commands_of_a_law_with_actuators() -> None:
+    """A user's law with lagging propellers: its demand is the command."""
+    quad = quadcopter()
+    law = quad.law(limits=False).with_reference(quad.model.integrate(quad.model.neutral(), [0, 0, 6.0, 0, 0, 0], 1.0))
+    slow = control.Actuated(law, control.Propellers(0.5, lowest=0.0, highest=6.0), np.full(4, 2.2), sample_time=1e-3)
+    flight = fly(quad, "hover", slow, until=0.05)
+    assert flight.thrusts.max() < 4.0 < 6.0 < flight.commanded_thrusts.min()
+    assert flight.numbers()["time at limits [%]"] == 100
 
 
 def test_commands_of_a_detailed_plant() -> None:

@@ -105,7 +105,7 @@ class Flight(Shown, Portable):
     @property
     def lags(self) -> bool:
         """Whether the thrusts lag behind their commands."""
-        return self.rotors or self.vehicle.full is not None
+        return self.rotors or COMMANDED in self.run.channels
 
     @cached_property
     def desired(self) -> np.ndarray:
@@ -190,7 +190,7 @@ class Flight(Shown, Portable):
     @property
     def saturated(self) -> float:
         """Share of the time with a command at a limit."""
-        return float(np.mean(at_limits(self.vehicle, self.commands))) if self.limits or self.rotors else 0.0
+        return float(np.mean(at_limits(self.vehicle, self.commands))) if self.limits or self.lags else 0.0
 
     @property
     def command_change(self) -> float:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from heavytop.copters.tricopter_detailed import FullPlant
 
 
-COMMANDED = "commanded_inputs"
-"""Channel of a controller that contains the actuators: the inputs that they are given."""
+COMMANDED = "demand"
+"""Channel of controllers that contain the actuators, such as :class:`.Actuated`: the inputs that these are given."""
 PAYLOAD_SIZE = (0.06, 0.06, 0.06)
 """Edges (m) of the box of a payload."""
 LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particle": particle_law, "body": body_law}

@@ -12,7 +12,6 @@ import numpy as np
 from heavytop._arrays import Array, concatenate
 from heavytop.control import Actuated, BaseController, Propellers, Seen
 from heavytop.copters import (
-    COMMANDED,
     Composition,
     Conditions,
     Flight,
@@ -263,9 +262,6 @@ class Lagging(Actuated):
         """The exact response to a demand held over a period; the part stays."""
         levels, kept = at.z[:-1], at.z[-1]
         return concatenate(levels * kept + self.propellers.target(u) * (1 - kept), at.z[-1:])
-
-    def channels(self, at: Seen, u: Array) -> dict[str, Array]:
-        return {COMMANDED: u}
 
 
 # --- measures -----------------------------------------------------------------------------------------------------------------------

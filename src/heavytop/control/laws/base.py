@@ -183,14 +183,10 @@ class BaseController(Value, ABC):
         own = self.sample_time
         if own is None or (period is not None and isclose(own, period, rel_tol=TOLERANCE)):
             return
-        if period is None:
-            raise ControlError(
-                f"{type(self).__name__} has the sample time {own:g} s, but this simulation evaluates it continuously. Omit "
-                f"sample_time, or sample it: simulate(..., hold='zero-order', control_step={own:g})."
-            )
+        does = "evaluates it continuously" if period is None else f"samples it every {period:g} s"
         raise ControlError(
-            f"{type(self).__name__} has the sample time {own:g} s, but this simulation samples it every {period:g} s. Omit "
-            f"sample_time (it takes that of the simulation), or give simulate(..., control_step={own:g})."
+            f"{type(self).__name__} has the sample time {own:g} s, but this simulation {does}. Omit sample_time (it takes that of the "
+            f"simulation), or give simulate(..., hold='zero-order', control_step={own:g})."
         )
 
 

@@ -17,7 +17,7 @@ from heavytop._repr_html import Overview, Shown
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.integral import Integral, integral_symbols
-from heavytop.control.laws.law_checks import check_law
+from heavytop.control.laws.law_checks import check_law, check_sizes
 from heavytop.control.laws.law_terms import LawTerms
 from heavytop.control.limits.allocation import LOST, METRICS, InputRank, Projection
 from heavytop.control.limits.box_qp import box_qp
@@ -150,15 +150,9 @@ class FeedbackLaw(BaseController, Shown):
 
     def check_plant(self, model: Any) -> None:
         """Raise a ControlError unless the plant has the coordinates and inputs the law was made for."""
-        own = self.model
-        for what in ("nq", "nv", "nu"):
-            if getattr(model, what) != getattr(own, what):
-                virtual = what == "nu" and own.name == model.name
-                hint = " Of a vehicle take vehicle.model, not vehicle.virtual." if virtual else ""
-                raise ControlError(
-                    f"the law was made for {own.name!r} with {what} = {getattr(own, what)}, the plant {model.name!r} has "
-                    f"{getattr(model, what)}. Derive both from systems with the same joints and inputs.{hint}"
-                )
+        hint = "Derive both from systems with the same joints and inputs"
+        hint += "; of a vehicle take vehicle.model, not vehicle.virtual." if self.model.name == model.name else "."
+        check_sizes(self.model, model, "the law", hint)
 
     def margins(self, reference: Reference | Array | None = None, starts: int = 0) -> Margins:
         """Gain, phase and delay margin, largest actuator lag and least sample rate at rest or along a reference; see :func:`.margins`.

@@ -133,12 +133,15 @@ def check_tree(model: Any, what: str) -> None:
         )
 
 
-def check_plant(model: Model, plant: Any, what: str) -> None:
-    """Raise a ControlError unless a plant has the sizes of the model a controller was made for."""
-    for size in ("nq", "nv", "nu"):
-        made, got = getattr(model, size), getattr(plant, size)
+def check_sizes(own: Model, other: Any, what: str, hint: str, sizes: tuple[str, ...] = ("nq", "nv", "nu")) -> None:
+    """Raise a ControlError unless another model or plant has the sizes of the one that something was made for."""
+    for size in sizes:
+        made, got = getattr(own, size), getattr(other, size)
         if got != made:
             raise ControlError(
-                f"{what} was made for {model.name!r} with {size} = {made}, but the plant {plant.name!r} has {got}. "
-                "OnPart(controller, model) controls a part of a plant."
+                f"{what} was made for {own.name!r} with {size} = {made}, but {other.name!r} has {got}. {hint}"
             )
+
+
+PART = "OnPart(controller, model) controls a part of a plant."
+"""What to do with a plant that has more coordinates."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop._arrays import Array, Numbers, concatenate, shape, split, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import REFERENCE, BaseController, check_sample_time
+from heavytop.control.laws.law_checks import check_sizes
 from heavytop.errors import ControlError, unknown_name
 from heavytop.functions import Portable
 from heavytop.simulate import ARGUMENTS, MEMORY_OUTPUTS, complete
@@ -87,21 +88,8 @@ class Signals:
 NOTHING = np.zeros(0)
 
 
-class Sizes(Protocol):
-    """The parts of a plant that a controller uses: a model, user-defined dynamics, or a :class:`PartialPlant`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def nq(self) -> int: ...
-    @property
-    def nv(self) -> int: ...
-    @property
-    def nu(self) -> int: ...
-    @property
-    def u_names(self) -> tuple[str, ...]: ...
-    @property
-    def parameter_names(self) -> tuple[str, ...]: ...
+Sizes = Any
+"""A model, user-defined dynamics, or a :class:`PartialPlant`: name, nq, nv, nu, u_names, parameter_names."""
 
 
 @dataclass(frozen=True)
@@ -498,12 +486,7 @@ class Tracking(Wrapper):
         own = law.law.model
         if not isinstance(reference, Reference):
             reference = Reference.set_point(own, reference)
-        for what in ("nq", "nv"):
-            if getattr(reference.model, what) != getattr(own, what):
-                raise ControlError(
-                    f"the reference is made for {reference.model.name!r} with {what} = {getattr(reference.model, what)}, "
-                    f"the law for {own.name!r} with {what} = {getattr(own, what)}. Make both for one model."
-                )
+        check_sizes(own, reference.model, "the law", "Make law and reference for one model.", ("nq", "nv"))
         super().__init__(law if sample_time is None else law.sampled(sample_time))
         self.reference, self.knows_parameters, self.sample_time = reference, knows_parameters, sample_time
         self.followed: Reference = law.referred(reference)

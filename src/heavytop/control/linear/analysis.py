@@ -142,14 +142,13 @@ class Linearization:
     def to_control(self) -> Any:
         """The linearisation as ``control.StateSpace`` of the package python-control, with the full state as output."""
         from importlib import import_module
-        from importlib.util import find_spec
 
-        found = find_spec("control")
-        if found is None or found.origin is None:  # not a namespace package of that name
-            raise ControlError("to_control() needs the package 'control': pip install control.")
-        control = import_module("control")
+        try:
+            make = import_module("control").ss
+        except (ImportError, AttributeError):  # missing, or a namespace package of that name
+            raise ControlError("to_control() needs the package 'control': pip install control.") from None
         n = len(self.A)
-        return control.ss(self.A, np.zeros((n, 1)), np.eye(n), np.zeros((n, 1)), states=list(self.names))
+        return make(self.A, np.zeros((n, 1)), np.eye(n), np.zeros((n, 1)), states=list(self.names))
 
 
 def tangent_flow(loop: ClosedLoop) -> Traced:

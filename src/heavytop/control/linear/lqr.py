@@ -18,7 +18,7 @@ import numpy as np
 from heavytop._arrays import Array, Numbers, concatenate, numbers, split, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import BaseController
-from heavytop.control.laws.law_checks import check_plant
+from heavytop.control.laws.law_checks import PART, check_sizes
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.ocp import ChartRates, NodeLayout, Shooting, chart, input_bounds, is_turn, needed_inputs, place
@@ -218,7 +218,7 @@ class LinearQuadratic(BaseController):
     def composed(self, model: Any) -> Traced:
         """The controller as traced function of q, v and the signal."""
         own = self.model
-        check_plant(own, model, "the regulator")
+        check_sizes(own, model, "the regulator", PART)
         q, v, signal = symbol("q", own.nq), symbol("v", own.nv), symbol("signal", self.signal_size)
         return trace_of(
             "lqr", {"q": q, "v": v, "signal": signal}, {"u": self._input(q, v, *split(signal, self._sizes))}

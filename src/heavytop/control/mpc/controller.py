@@ -23,7 +23,7 @@ import numpy as np
 from heavytop._arrays import Array, Numbers, numbers, symbol
 from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import BaseController
-from heavytop.control.laws.law_checks import check_plant
+from heavytop.control.laws.law_checks import PART, check_sizes
 from heavytop.control.linear.lqr import Weights, cost_of_rest
 from heavytop.control.mpc.condensed_qp import QuadraticProgram, solver
 from heavytop.control.mpc.horizon_motion import Linear, Moves, Prediction
@@ -174,7 +174,7 @@ class Predictive(BaseController):
     def composed(self, model: Any) -> Traced:
         """The placeholder in native code: inputs of the sample and measurements for it (:mod:`heavytop.simulate.python_controller`)."""
         own = self.model
-        check_plant(own, model, "predictive control")
+        check_sizes(own, model, "predictive control", PART)
         s = {"t": symbol("t"), "q": symbol("q", own.nq), "v": symbol("v", own.nv), "signal": symbol("signal", own.nu)}
         return trace_of("mpc", s, {"u": s["signal"], **dict(zip(SEEN, (s["t"], s["q"], s["v"]), strict=True))})
 
@@ -466,13 +466,7 @@ def _remade(settings: tuple[Any, ...], memory: dict[str, Any]) -> Predictive:
 def _as_reference(model: Model, reference: Reference | Array | None) -> Reference:
     if not isinstance(reference, Reference):
         return Reference.set_point(model, reference)
-    for what in ("nq", "nv"):
-        own, other = getattr(model, what), getattr(reference.model, what)
-        if own != other:
-            raise ControlError(
-                f"the reference is made for {reference.model.name!r} with {what} = {other}, predictive control for {model.name!r} with "
-                f"{what} = {own}."
-            )
+    check_sizes(model, reference.model, "predictive control", "Make the reference for this model.", ("nq", "nv"))
     return reference
 
 

@@ -136,9 +136,8 @@ def barrel_roll(vehicle: Vehicle, radius: float = 1.0, length: float = 6.0, turn
     """Fly ahead and turn once about the direction of flight, on a helix that lies on its side.
 
     >>> from heavytop.copters import quadcopter
-    >>> maneuver = barrel_roll(quadcopter())
-    >>> maneuver.name, maneuver.duration
-    ('barrel-roll', 6.4)
+    >>> barrel_roll(quadcopter())
+    Maneuver('barrel-roll' of 'quadcopter', 6.4 s)
     """
     finite("barrel-roll", radius=radius, length=length)
     positive("barrel-roll", turn=turn)
@@ -162,9 +161,8 @@ def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.
     With reversible rotors it ends at its place; otherwise a little aside, at the same height.
 
     >>> from heavytop.copters import quadcopter
-    >>> maneuver = flip(quadcopter())
-    >>> maneuver.name, maneuver.duration
-    ('flip', 3.9)
+    >>> flip(quadcopter())
+    Maneuver('flip' of 'quadcopter', 3.9 s)
     """
     positive("flip", turn=turn, duration=duration)
     non_negative("flip", begin=begin)
@@ -196,9 +194,8 @@ def inverted(vehicle: Vehicle, turn: float = 1.2, stay: float = 2.0, length: flo
     A vehicle with fixed rotors needs reversible thrust: limits below zero.
 
     >>> from heavytop.copters import tricopter
-    >>> maneuver = inverted(tricopter())
-    >>> maneuver.name, maneuver.duration
-    ('inverted', 6.0)
+    >>> inverted(tricopter())
+    Maneuver('inverted' of 'tricopter', 6 s)
     """
     finite("inverted", length=length)
     positive("inverted", turn=turn, stay=stay)
@@ -231,9 +228,8 @@ def knife_edge(vehicle: Vehicle, length: float = 2.5, turn: float = 1.2, bank: f
     side and then to the other to brake.
 
     >>> from heavytop.copters import quadcopter
-    >>> maneuver = knife_edge(quadcopter())
-    >>> maneuver.name, maneuver.duration
-    ('knife-edge', 5.300000000000001)
+    >>> knife_edge(quadcopter())
+    Maneuver('knife-edge' of 'quadcopter', 5.3 s)
     """
     finite("knife-edge", length=length, bank=bank)
     positive("knife-edge", turn=turn)
@@ -292,9 +288,8 @@ def hover_roll(vehicle: Vehicle, turn: float = 3.0, axis: Any = "x", begin: floa
     """One turn about a horizontal axis at a fixed place within ``turn`` seconds, by a fully actuated vehicle.
 
     >>> from heavytop.copters import tricopter
-    >>> maneuver = hover_roll(tricopter())
-    >>> maneuver.name, maneuver.duration
-    ('hover-roll', 4.5)
+    >>> hover_roll(tricopter())
+    Maneuver('hover-roll' of 'tricopter', 4.5 s)
     """
     finite("hover-roll", begin=begin)
     positive("hover-roll", turn=turn)
@@ -309,9 +304,8 @@ def level_loop(vehicle: Vehicle, radius: float = 1.5, turn: float = 8.0, begin: 
     """A vertical loop of a fully actuated vehicle with the hull level all the time.
 
     >>> from heavytop.copters import tricopter
-    >>> maneuver = level_loop(tricopter())
-    >>> maneuver.name, maneuver.duration
-    ('level-loop', 9.0)
+    >>> level_loop(tricopter())
+    Maneuver('level-loop' of 'tricopter', 9 s)
     """
     _require_full_actuation(vehicle, "level-loop")
     finite("level-loop", radius=radius, begin=begin)

@@ -110,9 +110,8 @@ def hover(vehicle: Vehicle, duration: float = 6.0, at: Any = (0.0, 0.0, 0.0)) ->
     """Stay in one place.
 
     >>> from heavytop.copters import quadcopter
-    >>> maneuver = hover(quadcopter())
-    >>> maneuver.name, maneuver.duration
-    ('hover', 6.0)
+    >>> hover(quadcopter())
+    Maneuver('hover' of 'quadcopter', 6 s)
     """
     positive("hover", duration=duration)
     here = vector3("at of hover", at)
@@ -126,9 +125,8 @@ def step(vehicle: Vehicle, to: Any = (3.0, 0.0, 1.0), duration: float = 6.0) -> 
     """Fly to a place after a step of the set point by ``to`` (3,) at the start.
 
     >>> from heavytop.copters import quadcopter
-    >>> maneuver = step(quadcopter())
-    >>> maneuver.name, maneuver.duration
-    ('step', 6.0)
+    >>> step(quadcopter())
+    Maneuver('step' of 'quadcopter', 6 s)
     """
     positive("step", duration=duration)
     goal = _placed(vehicle, vector3("to of step", to))
@@ -141,9 +139,8 @@ def recovery(vehicle: Vehicle, angle: float = np.deg2rad(170.0), axis: Any = "x"
     """Return to hover from rest at any attitude: turned by ``angle`` (rad) about ``axis``.
 
     >>> from heavytop.copters import quadcopter
-    >>> maneuver = recovery(quadcopter())
-    >>> maneuver.name, maneuver.duration
-    ('recovery', 8.0)
+    >>> recovery(quadcopter())
+    Maneuver('recovery' of 'quadcopter', 8 s)
     """
     positive("recovery", duration=duration)
     finite("recovery", angle=angle)
@@ -180,9 +177,8 @@ def eight(
     Examples
     --------
     >>> from heavytop.copters import quadcopter
-    >>> maneuver = eight(quadcopter())
-    >>> maneuver.name, maneuver.duration
-    ('eight', 17.707963267948966)
+    >>> eight(quadcopter())
+    Maneuver('eight' of 'quadcopter', 17.708 s)
     """
     if len(plane) != 2 or not set(plane) <= set("xyz"):
         raise ControlError(f"plane of eight must be two of the axes x, y, z, got {plane!r}.")
@@ -202,9 +198,8 @@ def circle(vehicle: Vehicle, radius: float = 1.5, rate: float = 1.5, laps: int =
     """A level circle from rest to rest; radius in m, rate in rad/s.
 
     >>> from heavytop.copters import quadcopter
-    >>> maneuver = circle(quadcopter())
-    >>> maneuver.name, maneuver.duration
-    ('circle', 14.566370614359172)
+    >>> circle(quadcopter())
+    Maneuver('circle' of 'quadcopter', 14.5664 s)
     """
     finite("circle", radius=radius)
     positive("circle", laps=laps)
@@ -220,9 +215,8 @@ def helix(vehicle: Vehicle, radius: float = 1.2, rate: float = 1.8, climb: float
     """Climb on a helix; radius and climb in m, rate in rad/s.
 
     >>> from heavytop.copters import quadcopter
-    >>> maneuver = helix(quadcopter())
-    >>> maneuver.name, maneuver.duration
-    ('helix', 12.471975511965978)
+    >>> helix(quadcopter())
+    Maneuver('helix' of 'quadcopter', 12.472 s)
     """
     finite("helix", radius=radius, climb=climb)
     positive("helix", turns=turns)
@@ -244,9 +238,8 @@ def waypoints(
     """Through points (m + 1, 3) with the least snap, at the given times or with a mean speed (m/s) on every leg.
 
     >>> from heavytop.copters import quadcopter
-    >>> maneuver = waypoints(quadcopter())
-    >>> maneuver.name, maneuver.duration
-    ('waypoints', 7.02245917853894)
+    >>> waypoints(quadcopter())
+    Maneuver('waypoints' of 'quadcopter', 7.02246 s)
     """
     through = polyline("points of waypoints", points)
     positive("waypoints", speed=speed)
@@ -275,9 +268,8 @@ def transport(
     Examples
     --------
     >>> from heavytop.copters import tricopter_with_load
-    >>> maneuver = transport(tricopter_with_load())
-    >>> maneuver.name, maneuver.duration
-    ('transport', 8.5)
+    >>> transport(tricopter_with_load())
+    Maneuver('transport' of 'tricopter_with_load', 8.5 s)
     """
     if vehicle.airframe.load is None:
         raise ControlError(f"{vehicle.name!r} has no load to transport.")
