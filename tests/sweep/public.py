@@ -1,4 +1,4 @@
-"""Objects of every public class, taken from the examples in the docstrings: what a user has in hand, a user may send away."""
+"""Objects of every public class, taken from the examples in the docstrings."""
 
 from __future__ import annotations
 

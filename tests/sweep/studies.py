@@ -1,4 +1,4 @@
-"""Small studies for the tests, and programs that run them in processes of their own."""
+"""Small studies for the tests, and programs that run them in their own processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def squares(count: int = 60, chunk: int = 4) -> ht.sweep.Study:
 
 
 def main() -> None:
-    """Arguments STUDY STORE CLIENT: run one, as a program of a user would; with the client "given" it makes its own and tells the workers."""
+    """Arguments STUDY STORE CLIENT: run one, as a program of a user would; with the client "given" it starts its own workers."""
     name, store, client = sys.argv[1:4]
     makers = {"pendulums": pendulums, "squares": squares, "many": lambda: squares(160, 2)}
     study = makers[name]()

@@ -15,7 +15,7 @@ def inside(x: float, y: float) -> dict[str, bool]:
     return {"ok": bool(x * x < y)}
 
 
-def test_edges_of_all_points_at_once() -> None:
+def test_boundaries_of_all_points() -> None:
     y = np.linspace(0.1, 3.0, 9)
     edge = ht.sweep.refine(inside, "x", [0.0, 1.0, 2.0], "ok", 1e-4, over={"y": y})
     assert np.allclose(edge.data.edge, np.sqrt(y), atol=1e-4)

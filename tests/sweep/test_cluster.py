@@ -57,7 +57,7 @@ def test_without_any_worker_the_wait_ends() -> None:
         cluster._LocalWorkers(PlayedCluster(4, 0)).wait(0.001)
 
 
-def test_all_workers_are_no_warning() -> None:
+def test_no_warning_if_all_workers_have_joined() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cluster._LocalWorkers(PlayedCluster(2, 2)).wait()

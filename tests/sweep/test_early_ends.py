@@ -44,7 +44,7 @@ def test_measures_see_the_event(of: str, how: str) -> None:
     assert np.allclose(result.m.values, [reduce(alone(speed)[of]) for speed in SPEEDS], rtol=0, atol=1e-12)
 
 
-def test_energies_at_an_event_know_the_time() -> None:
+def test_energies_at_an_event_use_its_time() -> None:
     system = ht.System(gravity=(0, 0, 0), name="pulled")
     time = system.time
     system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))

@@ -1,4 +1,4 @@
-"""Whatever dies, hangs or fills up: what was marked as done is there, and the resumed store equals the uninterrupted one, byte for byte."""
+"""Killed, hanging and full: marked chunks are complete, and the resumed store equals the uninterrupted one, byte for byte."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_worker_that_is_stopped_is_restarted(whole: Path, tmp_path: Path) -> N
     assert same_files(store, whole)
 
 
-def test_a_full_disk_is_told_and_survived(whole: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_survived(whole: Path, tmp_path: Path) -> None:
     disk, store = tmp_path / "disk", tmp_path / "disk" / "squares.zarr"
     disk.mkdir()
     if (
@@ -255,7 +255,7 @@ def test_chunks_that_fail_everywhere_are_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_study_that_workers_cannot_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_that_workers_cannot_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module that is only here: no chunk could ever be done, so none is recorded as failed."""
     module = ModuleType("only_here")
     exec("def point(x):\n    return {'y': x}\n", vars(module))

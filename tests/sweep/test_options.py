@@ -1,4 +1,4 @@
-"""Names and options of a sweep have an effect or are refused."""
+"""Names and options of a sweep have an effect or raise."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_incomplete_name_is_answered_with_its_entries() -> None:
         ht.sweep(copters.quadcopter(), {"hul": [1.0, 2.0]}, maneuver="hover")
 
 
-def test_what_a_function_makes_must_have_the_names() -> None:
+def test_models_made_by_functions_must_have_the_names() -> None:
     with pytest.raises(SweepError, match="'drga'.*Did you mean 'drag'"):
         ht.sweep(cart, {"mass": [1.0, 2.0], "drga": [0.0, 1.0]}, start=([0.0], [1.0]), **TIMES)
     result = ht.sweep(cart, {"mass": [1.0, 2.0], "drag": [0.0, 1.0]}, start=([0.0], [1.0]), **TIMES)
@@ -45,7 +45,7 @@ def test_what_a_function_makes_must_have_the_names() -> None:
     assert np.allclose(taken.q.values.ravel(), [0.125, 0.0625])
 
 
-def test_arguments_of_events_are_no_variables() -> None:
+def test_arguments_of_events_are_not_variables() -> None:
     for name in ("t", "q", "v"):
         with pytest.raises(UnknownNameError, match=f"'{name}'"):
             ht.sweep(MODEL, {name: [1.0, 2.0]}, events=lambda t, q, v: q[0] - 5, **TIMES)
@@ -115,7 +115,7 @@ def test_seeds_of_flights_run_in_one_batch(batches: list[int]) -> None:
         assert np.array_equal(result.position_error.values[[0, 5]], errors)
 
 
-def test_options_of_flights_are_those_of_fly_but_for_what_the_page_says() -> None:
+def test_options_of_flights_are_those_of_fly_except_documented_ones() -> None:
     parameters = inspect.signature(copters.fly).parameters
     assert set(parameters) - set(flight_cases.SETTINGS) == {"vehicle", "start", "report"}
     assert set(flight_cases.SETTINGS) - set(parameters) == {"lag", "record_every", "integrator"}
@@ -163,14 +163,14 @@ def test_threads_of_flights_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(seen) == {2}
 
 
-def test_the_seed_of_a_study_file_stands_at_the_top() -> None:
+def test_the_seed_of_a_study_file_belongs_to_the_top() -> None:
     text = 'vehicle = "quadcopter"\n[options]\nmaneuver = "hover"\nseed = 3\n[over]\nwind = [1.0]\n'
     with pytest.raises(FileFormatError, match=r"study.toml, line 4: .*seed.*top"):
         read_study(text)
 
 
 def test_laws_made_from_vectors_belong_to_their_points() -> None:
-    """Rows of an array share their addresses one after the other: what is known of a point goes by the numbers."""
+    """Rows of an array may have the same address one after the other: laws are found by the values of their point."""
     system = ht.System(gravity=(0, 0, 0))
     system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
     system.input("motor", ht.JointForce("cart"))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from processes import GUARD
-from sweep import public, travellers
+from sweep import portable, public
 
 from heavytop import compile as compiling
 from heavytop.errors import RecipeError
@@ -23,22 +23,22 @@ NATIVE = (compiling.Bound, compiling.Kernel, compiling.Packed, compiling.Stepper
 
 
 @pytest.mark.slow
-def test_every_public_class_travels_or_says_why() -> None:
+def test_every_public_class_is_pickled_or_states_why_not() -> None:
     wanted = {cls: path for cls, path in public.public_classes().items() if not path.startswith("heavytop_bench")}
     found = public.examples(wanted)
-    for value in travellers.travellers().values():
+    for value in portable.samples().values():
         if type(value) in wanted:
             found.setdefault(wanted[type(value)], value)
     lacking = [path for cls, path in wanted.items() if path not in found and not _is_base(cls, found.values())]
     assert len(found) > 200
     assert lacking == []
-    sent, refused = {}, {}
+    sent, rejected = {}, {}
     for path, value in found.items():
         try:
             sent[path] = pickle.dumps(value)
         except Exception as error:
-            refused[path] = value, error
-    for path, (value, error) in refused.items():
+            rejected[path] = value, error
+    for path, (value, error) in rejected.items():
         assert isinstance(value, NATIVE), f"{path}: {error}"
         assert isinstance(error, RecipeError), path
         assert "native code" in str(error)

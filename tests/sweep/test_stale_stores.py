@@ -1,4 +1,4 @@
-"""An edited program is another study: whatever of it changes the results is noticed, and the same program is the same study in every process."""
+"""An edited program is another study, and the same program is the same study in every process."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_hidden_code_is_never_the_same_study(name: str) -> None:
 
 
 def test_calls_do_not_make_another_study() -> None:
-    """Neither what a function has cached nor what an object has computed from its attributes counts."""
+    """Neither caches of functions nor cached properties count."""
     from functools import cached_property, lru_cache
 
     class Plant:

@@ -1,4 +1,4 @@
-"""The store: what is marked as done is there, the rest is done again with the same bits, another study is refused."""
+"""The store: marked chunks are complete, the rest is computed again with the same bits, another study raises."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_store_holds_what_memory_holds(whole: Path) -> None:
+def test_a_store_equals_the_result_in_memory(whole: Path) -> None:
     stored = ht.sweep.open_result(whole).data.load()
     memory = ht.sweep.run_study(studies.pendulums()).data
     for name in memory.variables:
@@ -76,7 +76,7 @@ def test_an_interrupted_sweep_resumes_with_the_same_bits(
     assert same_files(path, whole)
 
 
-def test_half_written_chunks_are_done_again(whole: Path, tmp_path: Path) -> None:
+def test_partial_chunks_are_computed_again(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.zarr"
     shutil.copytree(whole, path)
     store = Store(path)
@@ -112,7 +112,7 @@ def _mark(store: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [_lose, _exchange, _forge, _mark])
-def test_damage_is_told_and_done_again(whole: Path, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_damage_is_reported_and_repaired(whole: Path, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     path = tmp_path / "x.zarr"
     shutil.copytree(whole, path)
     damage(path)
@@ -127,7 +127,7 @@ def test_damage_is_told_and_done_again(whole: Path, tmp_path: Path, damage: Call
 
 
 @pytest.mark.parametrize("name", ["g/zarr.json", "g/c/0", "zarr.json", "done/checksums.json"])
-def test_a_damaged_frame_is_refused(whole: Path, tmp_path: Path, name: str) -> None:
+def test_a_damaged_frame_raises(whole: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / "x.zarr"
     shutil.copytree(whole, path)
     content = (path / name).read_bytes()
@@ -137,7 +137,7 @@ def test_a_damaged_frame_is_refused(whole: Path, tmp_path: Path, name: str) -> N
             use(path)
 
 
-def test_another_study_is_refused_with_the_difference(whole: Path) -> None:
+def test_another_study_raises_with_the_difference(whole: Path) -> None:
     model = ht.library.load("double-pendulum").derive()
     options = {"until": 0.5, "step": 0.01}
     before = [p.read_bytes() for p in sorted(whole.rglob("*")) if p.is_file()]
@@ -199,7 +199,7 @@ def uses_globals(x: float) -> dict[str, float]:
     return {"y": (lambda z: helper(z))(x), "n": float(PENDULUM.nq)}
 
 
-def test_what_a_function_uses_belongs_to_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_a_function_belong_to_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dictionary, a model, a function that is called in a function inside: all of it may change the results."""
 
     def lines() -> tuple[str, ...]:
@@ -259,7 +259,7 @@ def test_numbers_of_a_store_are_read_box_by_box(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stored", [False, True])
 def test_integers_of_failed_and_open_points_do_not_count(stored: bool, tmp_path: Path) -> None:
-    """They have no NaN: the least integer stands for none, and is no value."""
+    """Integers have no NaN: the least one means a missing value."""
     from heavytop.sweep import statistics as boxes
 
     def point(x: float) -> dict[str, object]:
@@ -284,7 +284,7 @@ def test_integers_of_failed_and_open_points_do_not_count(stored: bool, tmp_path:
     assert float(result.share("n").share) == len(valid) / (len(valid) + 1)
 
 
-def test_other_folders_are_left_alone(tmp_path: Path) -> None:
+def test_other_folders_are_not_touched(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     with pytest.raises(SweepError, match="not the store of a sweep"):

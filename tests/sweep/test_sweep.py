@@ -1,4 +1,4 @@
-"""Points, draws, batches: a sweep gives what single runs give, whatever way it is cut."""
+"""Points, draws, batches: a sweep equals its single runs, however it is cut."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_draw_depends_on_its_index_only(distribution: distributions.Distributi
     assert not np.array_equal(distribution.draw(7, "y", 0, 1000), whole)
 
 
-def test_distributions_are_what_they_say() -> None:
+def test_moments_of_distributions() -> None:
     from scipy import stats
 
     n = 20_000
@@ -364,7 +364,7 @@ def test_named_measures() -> None:
         ({"over": {"p": ht.sweep.zipped("draw", x=[1.0]), "y": ht.normal()}, "draws": 2}, "1 values are given along"),
     ],
 )
-def test_bad_arguments_say_what_is_wrong(arguments: dict, message: str) -> None:
+def test_invalid_arguments_raise(arguments: dict, message: str) -> None:
     def point(x: float, y: float = 0.0) -> dict[str, float]:
         return {"s": x + y}
 
@@ -406,7 +406,7 @@ def by_x(first: object, second: object) -> Callable[[float], object]:
         ),
     ],
 )
-def test_measures_that_change_are_no_silent_loss(
+def test_measures_that_change_raise(
     point: Callable[[float], object], message: str, chunk: int, stored: bool, tmp_path: Path
 ) -> None:
     with pytest.raises(SweepError, match=message):
@@ -437,7 +437,7 @@ def test_a_batch_function_may_fail_at_first() -> None:
     assert result.outcomes() == {"finished": 2, "failed": 1}
 
 
-def test_choice_takes_one_kind_of_things() -> None:
+def test_choice_takes_values_of_one_kind() -> None:
     with pytest.raises(SweepError, match="of one kind"):
         ht.choice(["a", 1])
     with pytest.raises(SweepError, match="numbers or texts"):
@@ -456,7 +456,7 @@ def test_variables_have_units() -> None:
 
 
 def test_long_runs_and_other_structures_are_cut_finer() -> None:
-    """A chunk is a bounded piece of work: workers share what is long or needs other code."""
+    """A chunk is a bounded task: long runs and runs with other code are shared by the workers."""
     model = ht.library.load("pendulum").derive()
     over = {"theta.angle": ht.uniform()}
     short, long = (ht.sweep.make_study(model, over, 20_000, until=t, step=0.01) for t in (1.0, 1000.0))
@@ -466,7 +466,7 @@ def test_long_runs_and_other_structures_are_cut_finer() -> None:
 
 
 @pytest.mark.parametrize("option", ["until", "step", "start_time"])
-def test_times_that_are_no_numbers_are_told(option: str) -> None:
+def test_times_that_are_not_numbers_are_reported(option: str) -> None:
     model = ht.library.load("pendulum").derive()
     times = {"until": 1.0, "step": 0.01, option: np.nan}
     with pytest.raises(SweepError, match=f"{option} must be a finite number of seconds, got nan"):
@@ -508,7 +508,7 @@ def test_flights_that_differ_in_lag_share_their_code(batches: list[int]) -> None
 
 @pytest.mark.thorough
 def test_flights_have_the_sensors_of_their_vehicle() -> None:
-    """As single flights have: as the file tells them, unless noise= says otherwise."""
+    """As in single flights: those of the file, unless noise= overrides them."""
     result = ht.sweep("hummingbird", {"noise": [0.0, 1.0, 2.0]}, maneuver="hover", until=0.2)
     off = np.asarray(result["position_error_max"])
     assert off[0] < 1e-9 < off[1] < off[2]
@@ -591,7 +591,7 @@ def test_quantile_interval_covers() -> None:
         ({"draws": 3, "store": "a\0b"}, "store must be None or the path"),
     ],
 )
-def test_what_is_too_large_or_makes_no_sense_is_refused(options: dict, text: str) -> None:
+def test_too_large_or_contradictory_sweeps_raise(options: dict, text: str) -> None:
     with pytest.raises(SweepError, match=text):
         ht.sweep(lambda x: {"y": x}, over={"x": ht.uniform()}, **options)
 

@@ -1,6 +1,6 @@
-"""Studies that decide while they run what to compute next: where something ends, and quantiles that are known well enough.
+"""Adaptive studies: boundaries of conditions, and quantiles to a given accuracy.
 
-Every round is a sweep of its own in the same folder of stores, so an adaptive study resumes like any other: rounds that are done are read,
+Every round is a sweep in the same folder of stores, so an adaptive study resumes like any other: rounds that are done are read,
 not computed, and the decisions that follow from them are the same.
 """
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 
 GOOD = tuple(OUTCOMES.index(name) for name in ("finished", "event"))
-"""Codes of runs that went as they should."""
+"""Codes of successful runs."""
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """Where a condition ends along one variable.
+    """The boundary of a condition along one variable.
 
     Attributes
     ----------
     data : dataset with ``inside`` and ``outside``: neighbouring values at which the condition holds and does not hold, over the
         other dimensions; NaN where it never changes. ``edge`` is the middle.
-    rounds, points : how many sweeps and points it took.
+    rounds, points : numbers of sweeps and points.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def refine(
     rounds: int = 40,
     **options: Any,
 ) -> Boundary:
-    """Find where a condition ends along a variable, or begins if it never ends, for every point of the others, by bisection of all at once.
+    """Find where a condition ends along a variable, or begins if it never ends, by simultaneous bisection at all points of the others.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def refine(
     along : the variable. first : its first values, increasing; between two of them the condition changes at most once.
     condition : name of a measure that is true or false, or a function of the dataset of a round that gives such an array.
     tolerance : width of the interval that is enough, in units of the variable.
-    over : what else varies; every combination has an edge of its own. No distributions: their draws would be other points.
+    over : further variables; every combination has its own edge. No distributions: each round would draw other points.
     store : folder of the stores of the rounds.
 
     Examples
@@ -125,7 +125,7 @@ def _round(store: str | Path | None, number: int) -> Path | None:
 
 @dataclass(frozen=True)
 class Quantile:
-    """A quantile with its confidence interval, and how many draws it took.
+    """A quantile with its confidence interval and the number of draws.
 
     ``reached``: whether the interval is as narrow as requested; otherwise the draws ran out.
 
@@ -155,15 +155,14 @@ def quantile(
     store: str | Path | None = None,
     **options: Any,
 ) -> Quantile:
-    """Draw until a quantile of a measure is known to a relative width: the confidence interval lies within ``relative`` of it.
+    """Draw until the confidence interval of a quantile lies within the share ``relative`` of it.
 
-    The draws are doubled from round to round; a draw that was made is never made again. Points that failed count as infinite, so they push
-    the quantile up instead of being forgotten.
+    Every round doubles the draws and keeps the earlier ones. Failed points count as infinite.
 
     Parameters
     ----------
     make, over, options : as for :func:`heavytop.sweep.sweep`; all that varies is drawn.
-    measure : its name: what the function returns, a usual measure of flights, a coordinate of a model at the end; or one entry ``{name: measure}``.
+    measure : its name (returned by the function, a default measure of flights a coordinate of a model at the end), or one entry ``{name: measure}``.
     level : which quantile, between 0 and 1 (0.9: nine of ten draws lie below it).
     relative : how far the ends of its confidence interval may lie from it, as a share of it.
     first, most : draws of the first round, and of all rounds together.

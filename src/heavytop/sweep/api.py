@@ -1,4 +1,4 @@
-"""``sweep``: from something to run and what to vary to a labelled dataset."""
+"""``sweep``: from a model, vehicle or function and its variables to a labelled dataset."""
 
 from __future__ import annotations
 
@@ -48,31 +48,31 @@ def sweep(
     progress: bool | None = None,
     **options: Any,
 ) -> Result:
-    """Run something at many points, here or on a cluster, and get the numbers back with names.
+    """Run a model, a vehicle or a function at many points, here or on a cluster; the result is a labelled dataset.
 
     Parameters
     ----------
     make : a model (options as for :func:`heavytop.simulate`), a vehicle (options ``maneuver``, ``law``, ... of
         :func:`heavytop.copters.fly`, and ``lag``), or a function of one point that takes variables by name and returns numbers by
         name, a run or a flight.
-    over : name -> values. A list or array is a dimension of its own name; an ``xarray.DataArray`` brings its dimensions; variables that
+    over : name -> values. A list or array is a dimension of the same name; an ``xarray.DataArray`` brings its dimensions; variables that
         share a dimension vary together, other dimensions multiply. A distribution (:func:`normal`, :func:`uniform`, :func:`choice`,
         :func:`attitude`) varies along ``draw``. ``("mass", "arm"): [(1, 0.2), (2, 0.3)]`` and :func:`zipped` vary together.
-        A whole ``xarray.Dataset`` will do as well.
-    draws : how often distributions are drawn, at every point of the other dimensions.
+        An ``xarray.Dataset`` works, too.
+    draws : number of draws of the distributions at every point of the other dimensions.
     seed : of the draws, and of noise and wind of flights unless ``seed`` varies. A draw depends on the seed, the name of the variable and its
         own index, on nothing else.
-    measure : what is kept of a run: a function of the run that returns a mapping, names of coordinates (their values at the end) or
+    measure : measured numbers: a function of the run that returns a mapping, names of coordinates (their values at the end) or
         :func:`take`, or a mapping from names to functions, names or :func:`take`. Records have time first, then the batch. Default: ``q`` and
         ``v`` at the end.
     store : path of a zarr store. Points in it are not computed again; a store of another study raises.
     client : None: in this process; "local": workers on this machine; an address, a scheduler file or a ``dask.distributed.Client``.
-    chunk : about how many points are one piece of work and one chunk of the store.
-    first_draw : index of the first draw, to go on where an earlier study ended.
+    chunk : approximate number of points of a task, which is one chunk of the store.
+    first_draw : index of the first draw, to continue an earlier study.
     trajectories : whether to keep ``q_t``, ``v_t``, ``u_t`` of all points, or a mapping from dimensions to positions.
     workers : of the local cluster; None: one per processor.
-    retries : how often a chunk that fails on a worker is tried again; then its points are recorded as failed, with the cause.
-    timeout : seconds without an answer after which a worker is taken for hanging; None: 20 times the slowest chunk, at least a minute.
+    retries : number of further attempts if a chunk fails on a worker; then its points are recorded as failed, with the cause.
+    timeout : seconds without an answer after which a worker is assumed to hang; None: 20 times the slowest chunk, at least a minute.
     retry_failed : whether chunks that were given up before are tried again.
     batched : whether the function takes arrays of values (count, ...) and returns arrays.
     progress : show a bar; None: on a terminal.
@@ -165,7 +165,7 @@ def _is_flown(make: Any, options: Mapping[str, Any]) -> bool:
 
 
 def is_simulated(make: Any, options: Mapping[str, Any]) -> bool:
-    """Whether a model, or what a function makes, is simulated; it is not flown, and no function does everything itself."""
+    """Whether a model, given or returned by a function, is simulated, and not flown."""
     made = is_function(make) and ("until" in options or "step" in options)
     return not _is_flown(make, options) and (isinstance(make, Model | Dynamics) or made)
 
@@ -193,7 +193,7 @@ def _cases(
             "option of a sweep over a function", next(iter(options)), ("batched", "chunk", "client", "store")
         )
     if trajectories:
-        raise SweepError("trajectories are kept of models and vehicles only; let the function return what you need.")
+        raise SweepError("trajectories are kept of models and vehicles only; return the numbers from the function.")
     kind = BatchCases if batched else FunctionCases
     return kind(make, None if measure is None else as_measures(measure), names)
 
@@ -209,7 +209,7 @@ def run_study(
     retry_failed: bool = False,
     progress: bool | None = None,
 ) -> Result:
-    """Work off a study; see :func:`sweep`.
+    """Run a study; see :func:`sweep`.
 
     Examples
     --------

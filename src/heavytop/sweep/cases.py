@@ -1,4 +1,4 @@
-"""From points of a sweep to runs: what varies in a batch runs together, what changes the structure runs apart."""
+"""From points of a sweep to results: functions of one point, functions of arrays, and the base of models and flights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Values = Mapping[str, np.ndarray]
 
 @dataclass
 class Output:
-    """What a number of points gave: measures by name, codes and times of the ends, causes by index, and the random values behind them."""
+    """Results of points: measures by name, codes and times of the ends, causes by index, and the drawn values."""
 
     measured: dict[str, Measured]
     outcome: np.ndarray
@@ -47,7 +47,7 @@ class Output:
 
 
 def missing(dtype: np.dtype) -> Any:
-    """The value that stands for none: NaN, False, or the least integer."""
+    """The value of missing entries: NaN, False, or the least integer."""
     if dtype.kind == "f":
         return np.array(np.nan, dtype)
     return np.array(False) if dtype.kind == "b" else np.array(np.iinfo(dtype).min, dtype)
@@ -142,7 +142,7 @@ def _wide_enough(like: Measured, value: Measured) -> Measured:
 
 
 class Cases(Value):
-    """What is done at the points of a sweep."""
+    """Evaluates the points of a sweep."""
 
     measures: Measures
 
@@ -426,7 +426,7 @@ class FunctionCases(Cases):
         codes, times, causes = endings(run)
         if len(codes) != 1:
             raise SweepError(f"a function of one point must return one trajectory, got a batch {run.batch}.")
-        if run is not result and self.given:  # a flight: measures look at it, not only at its run
+        if run is not result and self.given:  # measures of a flight take the flight, not its run
             return Output(measures(result, 0), codes, times, causes)
         return Output(measures(run, 0), codes, times, causes)
 

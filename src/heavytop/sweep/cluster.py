@@ -124,7 +124,7 @@ class Cluster:
         self.client, self.chunks, self.path, self.retries, self.timeout = client, chunks, path, retries, timeout
         self.keep, self.tally, self.revive = keep, tally, revive
         self.recipe = pack(study)
-        self.name, self.submitted = uuid4().hex, 0  # keys of their own on a scheduler that others use, too
+        self.name, self.submitted = uuid4().hex, 0  # keys that are unique on a shared scheduler
         self.running: dict[Any, _Task] = {}
         self.waiting: list[_Task] = []
         self.suspects: list[_Task] = []
@@ -192,7 +192,7 @@ class Cluster:
             self.running[future] = task
 
     def _warn_without_workers(self, joined: bool) -> None:
-        """Warn once if there are no workers; those of a queue may come late."""
+        """Warn once if there are no workers; those of a queue may join late."""
         now = time.monotonic()
         self.idle_since = None if joined else now if self.idle_since is None else self.idle_since
         if self.idle_since is not None and now - self.idle_since > WITHOUT_WORKERS:

@@ -1,7 +1,7 @@
 """Random values of a sweep: a draw is a function of the seed, the name of the variable and the index of the draw, of nothing else.
 
-Every draw owns words of a counter-based generator (Philox 4x64, four words a block), so any range of draws is made at once, in any order
-and in any process, with the same bits.
+Every draw has its own words of a counter-based generator (Philox 4x64, four words a block): any range of draws has the same bits, in any order
+and in any process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Distribution:
 
     Attributes
     ----------
-    kind, settings : what it is called, and its numbers.
+    kind, settings : its name and its numbers.
     shape : of one draw. words : uniform numbers that a draw takes.
     """
 
@@ -97,7 +97,7 @@ def _uniform(unit: np.ndarray, low: Any, high: Any) -> np.ndarray:
 
 
 def choice(values: Sequence[Any], weights: Sequence[float] | None = None) -> Distribution:
-    """One of some values (numbers or texts), all alike or with weights.
+    """One of several values (numbers or texts), equally likely or with weights.
 
     >>> sorted(set(choice(["energy", "body"]).draw(0, "law", 0, 50).tolist()))
     ['body', 'energy']
@@ -106,7 +106,7 @@ def choice(values: Sequence[Any], weights: Sequence[float] | None = None) -> Dis
     array = np.asarray(items) if all(np.ndim(item) == 0 for item in items) else np.empty(0, dtype=object)
     if array.dtype.kind not in "fiubU" or (array.dtype.kind == "U" and not all(isinstance(i, str) for i in items)):
         raise SweepError(
-            f"choice takes numbers or texts, of one kind, got {items}. For other things choose among names."
+            f"choice takes numbers or texts of one kind, got {items}. Choose among names of other objects."
         )
     share = np.ones(len(items)) if weights is None else np.asarray(weights, dtype=float)
     if not items or share.shape != (len(items),) or not np.all(share >= 0) or not share.sum() > 0:

@@ -20,14 +20,14 @@ DRAW = "draw"
 TIME = "time"
 """The dimension of trajectories."""
 RESERVED = ("outcome", "end_time", "cause", "done", "chunk", "zarr.json")
-"""Names of what every result or store has itself: no variable, dimension or measure can have them."""
+"""Names in every result or store: no variable, dimension or measure can have them."""
 MOST_POINTS = 10**15
 """Of a sweep; more could not be counted by the generator of the draws and by arrays."""
 
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """What varies: values (*sizes of dims, *shape) or a distribution over draws, and the unit."""
+    """A variable of the sweep: values (*sizes of dims, *shape) or a distribution over draws, and the unit."""
 
     name: str
     dims: tuple[str, ...]
@@ -45,7 +45,7 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class Zipped:
-    """Variables that vary together along a dimension of their own. Made by :func:`zipped`."""
+    """Variables that vary together along an own dimension. Made by :func:`zipped`."""
 
     dimension: str
     values: Mapping[str, Any]
@@ -89,7 +89,7 @@ class Grid:
     def values(self, region: Sequence[slice], draws: dict[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
         """The value of every variable at every point of a region (points, *shape), the last dimension fastest.
 
-        ``draws`` is filled with what was drawn, on its own dimension.
+        ``draws`` is filled with the drawn values along their dimension.
         """
         bounds = dict(zip(self.sizes, region, strict=True))
         counts = [s.stop - s.start for s in region]
@@ -165,7 +165,7 @@ def cut(grid: Grid, target: int, apart: Sequence[str] = ()) -> Chunks:
 
 
 def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> Grid:
-    """The grid of what a user gives as ``over``: a mapping (see :func:`heavytop.sweep.sweep`) or an ``xarray.Dataset``."""
+    """The grid of the argument ``over``: a mapping (see :func:`heavytop.sweep.sweep`) or an ``xarray.Dataset``."""
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise SweepError(f"seed must be a non-negative whole number, got {seed!r}.")
     if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int | np.integer) or draws < 1):
@@ -208,7 +208,7 @@ def make_grid(over: Any, draws: int | None, seed: int, first_draw: int = 0) -> G
         raise SweepError("draws= has no effect: nothing in over is a distribution such as ht.normal(0, 1).")
     if draws is not None and sizes.setdefault(DRAW, int(draws)) != draws:
         raise SweepError(
-            f"{sizes[DRAW]} values are given along {DRAW!r} for draws={draws}: what shares a dimension varies together."
+            f"{sizes[DRAW]} values are given along {DRAW!r} for draws={draws}: variables that share a dimension vary together."
         )
     if prod(sizes.values()) > MOST_POINTS:
         raise SweepError(f"a sweep has at most {MOST_POINTS:.0e} points, got {' x '.join(map(str, sizes.values()))}.")
@@ -236,7 +236,7 @@ def _variables(over: Any, labels: dict[str, np.ndarray]) -> Iterator[Variable]:
                 yield _from_xarray(str(name), array)
         return
     if not isinstance(over, Mapping):
-        raise SweepError(f"over must map names to what they vary over, got {type(over).__name__}.")
+        raise SweepError(f"over must map names to values or distributions, got {type(over).__name__}.")
     for name, value in over.items():
         if isinstance(value, Zipped):
             yield from (_plain(inner, items, value.dimension) for inner, items in value.values.items())

@@ -1,4 +1,4 @@
-"""What is kept of a run: numbers with units and names, one row for each trajectory."""
+"""Measures of runs: numbers with units and names, one row for each trajectory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from heavytop.simulate import Ending, Run
 from heavytop.sweep.grid import RESERVED
 
 AT_EVENTS = (Ending.event, Ending.ended)
-"""Endings at a zero of some function: an event of the user, or where the equations end."""
+"""Endings at a zero of a function: a user-defined event, or the end of the equations."""
 _OTHER_NAMES = {"z": "memory", "residual": "residual"}
 """Channels of a run that the time loop keeps by itself."""
 
@@ -192,7 +192,7 @@ def final(run: Run) -> dict[str, Measured]:
 class Measures:
     """All measures of a sweep.
 
-    ``parts`` maps names to functions of a run; the function under the empty name returns a mapping of its own.
+    ``parts`` maps names to functions of a run; the function under the empty name returns a mapping.
     """
 
     parts: Mapping[str, Callable[[Any], Any]]
@@ -252,7 +252,7 @@ def _checked(name: str, value: Measured, count: int) -> Measured:
 
 
 def as_measures(measure: Any) -> Measures:
-    """From what a user gives: None, a function of a run, a name or :func:`take`, several of them, or a mapping from names to functions."""
+    """Measures of the argument: None, a function of a run, a name or :func:`take`, several of them, or a mapping from names to functions."""
     if measure is None:
         return Measures({"": final})
     if isinstance(measure, Measures):
@@ -289,12 +289,12 @@ OUTCOMES = (
     "ill_posed",
     "controller_failed",
 )
-"""Codes of the variable ``outcome``: ways a run ends, and ``failed`` where no run came about. They stand in stores: new ones go to the end."""
+"""Codes of the variable ``outcome``: endings of runs, and ``failed`` without a run. Stores contain them: new ones are appended."""
 FAILED = OUTCOMES.index("failed")
 
 
 def endings(run: Run) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
-    """Code and time (count,) of the end of every trajectory, and what happened to those that ended early, by index."""
+    """Code and time (count,) of the end of every trajectory, and causes of early ends by index."""
     if run.outcome.ending is Ending.finished and run.outcomes.size:  # the worst of them finished: so did all
         count = run.outcomes.size
         return np.zeros(count, dtype=np.int8), np.full(count, run.outcome.time, dtype=float), {}

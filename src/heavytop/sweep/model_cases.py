@@ -1,4 +1,4 @@
-"""A model, or anything that can be simulated, at the points of a sweep: in native batches as large as possible."""
+"""A model, or anything else that can be simulated, at the points of a sweep, in native batches as large as possible."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Group:
 
     @classmethod
     def of(cls, spec: RunSpec, *more: Any, **fields: Any) -> Any:
-        """The group of a run; ``more`` : what else must be equal within a batch."""
+        """The group of a run; ``more`` : further values that must be equal within a batch."""
         dynamics, subject = spec.dynamics_and_subject()
         parts = spec.parts(dynamics, subject)
         law = parts.plan.control.law
@@ -128,7 +128,7 @@ class StackedLaws:
         return self.laws[0].host.answer_size
 
     def sessions(self, count: int) -> list[Any]:
-        """A session of its own law for each trajectory."""
+        """A session of the law of each trajectory."""
         made = [iter(law.host.sessions(int(np.sum(self.which == k)))) for k, law in enumerate(self.laws)]
         return [next(made[law]) for law in self.which]
 
@@ -320,7 +320,7 @@ class ModelCases(Cases):
         single = {name: np.reshape(value, ()) for name, value in parameters.items()}
         return replace(group.spec, **changes)((q[0], v[0] if v.ndim > 1 else v), single)
 
-    # --- what varies within a batch -------------------------------------------------------------------------------------------
+    # --- values that vary within a batch -------------------------------------------------------------------------------------------
 
     def _inputs(self, dynamics: Dynamics, values: Values, count: int) -> np.ndarray | None:
         """Samples (n, count, nu) of inputs that are a function of variables."""

@@ -27,15 +27,15 @@ _NUMBERS = re.compile(r"(?<![\w.])[-+]?\d+(\.\d*)?(e[-+]?\d+)?\b")
 
 
 class Result(Shown):
-    """The result of a sweep: a dataset with a way back to every run.
+    """The result of a sweep: a dataset from which every run can be repeated.
 
     Attributes
     ----------
     data : ``xarray.Dataset`` with the dimensions and coordinates of the sweep; its variables are the measures, ``outcome`` (codes, see
         its attribute ``meaning``), ``end_time`` and ``cause``. With a store it is read when it is used.
-    study : what was done; None if a store was only opened.
+    study : the study; None if a store was only opened.
 
-    ``result["miss"]``, ``result.miss`` and the methods of the dataset (``sel``, ``mean``, ...) are those of ``data``.
+    ``result["q"]``, ``result.q`` and the methods of the dataset (``sel``, ``mean``, ...) are those of ``data``.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Result(Shown):
         return int(self.data["outcome"].size)
 
     def outcomes(self) -> dict[str, int]:
-        """How many points ended in which way; "open" are those that were not computed."""
+        """Number of points by outcome; "open": not computed."""
         found: dict[int, int] = {}
         for _, (values,) in boxes(self, "outcome"):
             for code, count in zip(*np.unique(values, return_counts=True), strict=True):
@@ -92,9 +92,9 @@ class Result(Shown):
         return {("open" if c < 0 else OUTCOMES[c]): found[c] for c in sorted(found)}
 
     def causes(self) -> dict[str, int]:
-        """Why points failed or ended early, and how many for each reason: the event at which they ended, or the message.
+        """Number of points by cause of failure or early end: the event, or the message.
 
-        Reasons that differ in their numbers only, times for instance, count as one, with the numbers of the first.
+        Causes that differ only in their numbers, such as times, count as one, with the numbers of the first.
         """
         found: Counter[str] = Counter()
         first: dict[str, str] = {}
@@ -133,11 +133,11 @@ class Result(Shown):
     def rerun(self, **chosen: Any) -> Any:
         """Run one point again with all records: the same bits as in the sweep. Dimensions that are not named are at their first position.
 
-        Returns the run; for a function of one point, what the function returns.
+        Returns the run, or the value of a function of one point.
         """
         if self.study is None:
             raise SweepError(
-                "a store alone does not know how its runs were made: call sweep(..., store=...) with the same study again."
+                "a store does not contain the study: call sweep(..., store=...) with the same study again."
             )
         return self.study.cases.run(self.study.at(self.place(**chosen)))
 

@@ -31,7 +31,7 @@ Box = tuple[slice, ...]
 
 
 def boxes(result: Result, *names: str) -> Iterator[tuple[Box, list[np.ndarray]]]:
-    """Places and values of variables that have the dimensions of the sweep: the chunks of a store, or the whole at once."""
+    """Places and values of variables that have the dimensions of the sweep: the chunks of a store, or the whole result."""
     yield from _boxes(result, names, None)
 
 
@@ -50,7 +50,7 @@ def _boxes(
 def valid(values: np.ndarray, outcome: np.ndarray) -> np.ndarray:
     """Where values of a measure count: at points that were computed and did not fail, if they are finite; truth values also where it failed.
 
-    Integers know no NaN: at points without a value they are the least of their kind.
+    Integers have no NaN: missing ones are the least of their type.
 
     >>> valid(np.array([3, -(2**63), -(2**63)]), np.array([0, FAILED, -1])).tolist()
     [True, False, False]
@@ -91,7 +91,7 @@ def sample(result: Result, name: str, most: int = SAMPLE) -> np.ndarray:
 
 
 def points(result: Result, most: int) -> np.ndarray:
-    """Flat indices of at most so many points, spread over the boxes of the result; the same at every call."""
+    """Flat indices of at most ``most`` points, spread over the chunks of the result; the same at every call."""
     rng, shape = np.random.default_rng(0), result.data["outcome"].shape
     if result.points <= most:
         return np.arange(result.points)
@@ -127,7 +127,7 @@ def pick(result: Result, name: str, flat: np.ndarray) -> np.ndarray:
 
 
 def sums(result: Result, name: str, kept: Sequence[str], most: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Sum and number of the values of a measure over all dimensions but the kept ones; only what is :func:`valid` counts.
+    """Sum and number of the values of a measure over all dimensions but the kept ones; only :func:`valid` ones count.
 
     With ``most``, neighbours along a kept dimension share a cell where there would be more cells than that; see :func:`width`.
     """
@@ -146,7 +146,7 @@ def sums(result: Result, name: str, kept: Sequence[str], most: int | None = None
 
 
 def width(size: int, most: int | None) -> int:
-    """How many neighbours along a dimension share a cell, for at most so many cells.
+    """Number of neighbours along a dimension that share a cell, for at most ``most`` cells.
 
     >>> width(1000, 400), width(300, 400), width(300, None)
     (3, 1, 1)

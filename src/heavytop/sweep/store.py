@@ -352,7 +352,7 @@ def damaged_chunks(store: Store) -> dict[int, str]:
             continue
         if seal_of(files, seal & 3) != seal:
             lost = [name for name, content in files.items() if content is None]
-            found[index] = f"chunk {index} is not what was written" + (f" ({', '.join(lost)}: no file)" if lost else "")
+            found[index] = f"chunk {index} was changed" + (f" ({', '.join(lost)}: no file)" if lost else "")
     return found
 
 
@@ -373,13 +373,13 @@ def check_frame(store: Store) -> None:
 
 
 def check_store(store: Store) -> None:
-    """Raise a SweepError that names what is damaged."""
+    """Raise a SweepError that names the damage."""
     check_frame(store)
     found = list(damaged_chunks(store).values())
     if found:
         raise SweepError(
             f"{str(store.path)!r} is damaged: {_some(found)}. Run the same sweep again to redo these chunks; "
-            "open_result(path, check=False) reads what is there."
+            "open_result(path, check=False) reads the rest."
         )
 
 

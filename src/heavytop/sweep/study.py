@@ -1,4 +1,4 @@
-"""A study: what is done at which points, and the layout of what comes out."""
+"""A study: cases at the points of a grid, and the layout of the result."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Study(Portable):
     Attributes
     ----------
     kept : positions along dimensions whose trajectories are kept; None: all, if the cases record trajectories.
-    lines : what the study was made of, for comparison with a store.
+    lines : description of the study, for comparison with a store.
 
     Examples
     --------
@@ -197,8 +197,8 @@ def write_into(
 def shaped(
     output: Output, counts: Sequence[int], layout: Mapping[str, StoredVariable]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Name and values of every array with something in it, on a box of so many points, as the layout has them."""
-    if output.measured:  # there are none where all points failed
+    """Name and values of every array of the layout that has values, on a box of points."""
+    if output.measured:  # empty where all points failed
         same_names(output.measured, layout)
     for name, value in output.measured.items():
         entry, values = layout[name], np.asarray(value.values)
@@ -219,4 +219,4 @@ def shaped(
     yield (
         "outcome",
         output.outcome.reshape(counts),
-    )  # the last: where it says how a run ended, the rest of the run is there
+    )  # the last: an outcome in a store means that the rest of the point is there

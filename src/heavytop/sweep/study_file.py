@@ -1,4 +1,4 @@
-"""A study as a TOML file: what runs, what varies, what is measured. Checked key by key, with file and line.
+"""A study as a TOML file: system, options, variables, measures. Errors name file and line.
 
 ::
 
@@ -17,7 +17,7 @@
     tilt = { uniform = [0.0, 3.0] }
 
     [measure]
-    miss = "position_error"         # at the end
+    error = "position_error"        # at the end
     worst = { of = "position_error", take = "max" }
 """
 
@@ -90,7 +90,7 @@ class _Reader(TomlText):
         return value
 
     def over(self, name: str, value: Any) -> Any:
-        """What a variable takes: values, a range or a distribution."""
+        """Values, range or distribution of a variable."""
         path = ("over", name)
         if isinstance(value, list):
             return value
@@ -149,7 +149,7 @@ def read_study(text: str, name: str = "study.toml", chunk: int | None = None) ->
     Raises
     ------
     FileFormatError
-        The text is not TOML or breaks the schema; the message names file, line and what was expected.
+        The text is not TOML or breaks the schema; the message names file, line and the expected value.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def read_study(text: str, name: str = "study.toml", chunk: int | None = None) ->
         raise reader.wrong((kind,), f"{kind} must be a name, got {content[kind]!r}.")
     options = dict(reader.table("options"))
     if "seed" in options:
-        raise reader.wrong(("options", "seed"), "the seed stands at the top of a study, before [options]: seed = 3.")
+        raise reader.wrong(("options", "seed"), "the seed belongs to the top of a study, before [options]: seed = 3.")
     reader.check_keys(options, FLIGHT_OPTIONS if kind == "vehicle" else SYSTEM_OPTIONS, ("options",))
     over = {n: reader.over(n, value) for n, value in reader.table("over").items()}
     measure = {n: reader.measure(n, value) for n, value in reader.table("measure").items()} or None
@@ -202,14 +202,14 @@ def load_study(path: str | Path, chunk: int | None = None) -> StudyFile:
 
 
 def listed() -> dict[str, tuple[str, ...]]:
-    """What a study file can name."""
+    """Names that a study file can use."""
     return {
         "vehicles": catalogue.names(),
         "systems": tuple(library.names()),
         "options of flights (may vary too)": tuple(SETTINGS),
         "start of flights (may vary)": ("attitude", "tilt", "heading", "coordinates such as hull.x"),
         "options of systems": SYSTEM_OPTIONS,
-        "what may vary of systems": ("parameters", "coordinates and velocities at the start", *STRUCTURE[:1]),
+        "variables of systems": ("parameters", "coordinates and velocities at the start", *STRUCTURE[:1]),
         "values": (
             "[1, 2, 3]",
             "{ from, to, count, log }",

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def spring_energy(q: Any) -> Any:
-    """A function of a module: it travels by its name."""
+    """A function of a module: it is pickled by its name."""
     return 0.5 * 3.0 * q[0] ** 2
 
 
@@ -105,7 +105,7 @@ def height(t: Any, q: Any, v: Any) -> Any:
     return q[2] - 0.5
 
 
-def travellers(names: Sequence[str] = ()) -> dict[str, Any]:
+def samples(names: Sequence[str] = ()) -> dict[str, Any]:
     """The objects by name; all of them unless some are named."""
     return {name: make() for name, make in _makers() if not names or name in names}
 
@@ -139,7 +139,7 @@ def load_text(text: str, suffix: str) -> Any:
 
 
 def with_element(name: str) -> ht.System:
-    """A system with an element whose class stands in a script of the user that other processes cannot import."""
+    """A system with an element whose class is in a user's script that other processes cannot import."""
     module = ModuleType(name)
     exec(compile(ELEMENT, f"{name}.py", "exec"), vars(module))
     module.Tether.__module__ = "__main__"  # pyright: ignore  # as in a script that is run
@@ -215,7 +215,7 @@ def _makers() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield from _planned()
     yield "robot from URDF", lambda: load_text(ARM, ".urdf")
     yield "robot from MJCF", lambda: load_text(PENDULUM, ".xml").derive()
-    yield "element from a file of the user", lambda: with_element("tethers")
+    yield "element from a user's file", lambda: with_element("tethers")
     yield "study of a model", lambda: ht.sweep.make_study(arm, {"mass": [0.5, 1.0]}, until=0.1, step=0.01)
     yield (
         "study of a vehicle",
@@ -228,7 +228,7 @@ def _makers() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "joint", lambda: ht.Custom(ht.coordinates.Angle(), _screw)
     yield "feedback", lambda: ht.Feedback(lambda t, q, v: -2.0 * v[:1] + 0.1 * q[:1])
     fall = lambda q, v: ht.vector(-9.81 * q[1])  # noqa: E731
-    yield "dynamics of the user", lambda: ht.UserDynamics(ht.coordinates.Circle(), fall, name="circle")
+    yield "user-defined dynamics", lambda: ht.UserDynamics(ht.coordinates.Circle(), fall, name="circle")
     for name in ("hover", "recovery", "eight", "looping", "flip"):
         yield f"maneuver {name}", partial(maneuvers.make, name, quad)
     yield "tracking of a maneuver", lambda: quad.law("body").with_reference(maneuvers.make("circle", quad))
@@ -239,11 +239,11 @@ BY_VALUE = (
     "regulator",
     "plan",
     "reference of a plan",
-    "element from a file of the user",
+    "element from a user's file",
     "system with a lambda",
     "feedback",
     "joint",
-    "dynamics of the user",
+    "user-defined dynamics",
     "maneuver",
     "tracking of a maneuver",
     "flight",

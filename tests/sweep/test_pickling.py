@@ -13,22 +13,22 @@ import casadi
 import numpy as np
 import pytest
 from processes import GUARD
-from sweep import travellers
+from sweep import portable
 
 import heavytop as ht
 from heavytop import copters
 from heavytop.errors import ModelError, RecipeError
-from heavytop.functions import pickling as _travel
+from heavytop.functions import pickling
 from heavytop.io import load_recipe, save_recipe
 
 HERE = Path(__file__).parent
 
 
 def compare(things: dict[str, object]) -> None:
-    here = {name: travellers.numbers_of(value) for name, value in things.items()}
+    here = {name: portable.numbers_of(value) for name, value in things.items()}
     paths = os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE.parent)])
     there = subprocess.run(
-        [sys.executable, "-c", "from sweep import travellers; travellers.answer()"],
+        [sys.executable, "-c", "from sweep import portable; portable.answer()"],
         input=pickle.dumps(things),
         capture_output=True,
         env={**os.environ, "PYTHONPATH": paths},
@@ -40,30 +40,30 @@ def compare(things: dict[str, object]) -> None:
 
 
 @pytest.mark.thorough
-def test_the_usual_gives_the_same_bits_in_another_process() -> None:
-    compare(travellers.travellers(travellers.QUICK))
+def test_common_objects_have_the_same_bits_in_another_process() -> None:
+    compare(portable.samples(portable.QUICK))
 
 
 @pytest.mark.slow
-def test_everything_gives_the_same_bits_in_another_process() -> None:
-    things = travellers.travellers()
+def test_all_objects_have_the_same_bits_in_another_process() -> None:
+    things = portable.samples()
     assert len(things) > 45
     compare(things)
 
 
-@pytest.mark.parametrize("names", [travellers.QUICK, pytest.param((), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("names", [portable.QUICK, pytest.param((), marks=pytest.mark.slow)])
 def test_only_functions_by_value_need_cloudpickle(names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    monkeypatch.setattr(_travel, "_has_cloudpickle", lambda: False)
-    for name, value in travellers.travellers(names).items():
-        if not name.startswith(travellers.BY_VALUE):
+    monkeypatch.setattr(pickling, "_has_cloudpickle", lambda: False)
+    for name, value in portable.samples(names).items():
+        if not name.startswith(portable.BY_VALUE):
             pickle.loads(pickle.dumps(value))
     with pytest.raises(RecipeError, match=r"_elements.*needs cloudpickle: pip install 'heavytop\[cluster\]'"):
-        pickle.dumps(travellers.pendulum(lambda q: q[0] ** 2))
+        pickle.dumps(portable.pendulum(lambda q: q[0] ** 2))
 
 
 def test_copies_of_a_system_are_its_own() -> None:
-    system = travellers.pendulum()
+    system = portable.pendulum()
     for made in (copy.copy(system), copy.deepcopy(system)):
         made.body("more", parent="rod", joint=ht.Revolute("x"), inertia=ht.Inertia(1.0, com=(0, 0, 1)))
         assert made.derive().nv == 2
@@ -76,8 +76,8 @@ def test_copies_of_a_system_are_its_own() -> None:
 
 def test_symbols_stay_shared() -> None:
     """A parameter that enters in two places is one parameter on the other side."""
-    system = pickle.loads(pickle.dumps(travellers.pendulum()))
-    model, original = system.derive(), travellers.pendulum().derive()
+    system = pickle.loads(pickle.dumps(portable.pendulum()))
+    model, original = system.derive(), portable.pendulum().derive()
     for mass in (0.2, 3.0):
         values = [
             m.acceleration([0.3], [0.1], [1.0], parameters={"mass": mass, "length": 0.4}) for m in (model, original)
@@ -89,39 +89,39 @@ def test_symbols_stay_shared() -> None:
 def test_objects_sent_together_stay_together() -> None:
     quad = copters.quadcopter()
     tracking = quad.law("energy").with_reference(quad.model.neutral())
-    made = _travel.unpack(_travel.pack((quad.model, tracking, tracking.law)))
+    made = pickling.unpack(pickling.pack((quad.model, tracking, tracking.law)))
     assert made[1].law is made[2]
     assert made[1].law.model is made[1].reference.model
 
 
-def test_recipe_of_another_version_is_refused() -> None:
-    content = _travel.pack(travellers.pendulum())
+def test_recipe_of_another_version_raises() -> None:
+    content = pickling.pack(portable.pendulum())
     other = content.replace(f'"heavytop": "{ht.__version__}"'.encode(), b'"heavytop": "9.9.1"')
     assert other != content
     with pytest.raises(RecipeError, match=r"written by heavytop 9\.9\.1, this is heavytop"):
-        _travel.unpack(other)
-    code = _travel.pack(travellers.pendulum(lambda q: q[0] ** 2))
-    header, _ = _travel.header_of(code)
+        pickling.unpack(other)
+    code = pickling.pack(portable.pendulum(lambda q: q[0] ** 2))
+    header, _ = pickling.header_of(code)
     assert header["code"]
     with pytest.raises(RecipeError, match=r"bytecode of Python 2\.7"):
-        _travel.unpack(code.replace(f'"python": "{header["python"]}"'.encode(), b'"python": "2.7.18"'))
+        pickling.unpack(code.replace(f'"python": "{header["python"]}"'.encode(), b'"python": "2.7.18"'))
     with pytest.raises(RecipeError, match="not a heavytop recipe"):
-        _travel.unpack(b"something else")
+        pickling.unpack(b"something else")
     with pytest.raises(RecipeError, match="damaged"):
-        _travel.unpack(_travel.MAGIC + b"{}\nx")
+        pickling.unpack(pickling.MAGIC + b"{}\nx")
 
 
 def test_recipe_file_runs_code_only_if_trusted(tmp_path: Path) -> None:
     path = tmp_path / "top.recipe"
-    save_recipe(travellers.pendulum(), path)
+    save_recipe(portable.pendulum(), path)
     with pytest.raises(RecipeError, match=r"recipe of a System.*runs code.*trust=True"):
         load_recipe(path)
     assert load_recipe(path, trust=True).derive().nv == 1
 
 
-def test_what_cannot_travel_says_what_and_why(tmp_path: Path) -> None:
+def test_an_object_that_cannot_be_pickled_is_named_with_the_reason(tmp_path: Path) -> None:
     with (tmp_path / "x").open("w") as file:
-        system = travellers.pendulum(lambda q: (q[0] ** 2, file)[0])
+        system = portable.pendulum(lambda q: (q[0] ** 2, file)[0])
         with pytest.raises(RecipeError, match=r"_elements\[0\].*variable file.*TextIOWrapper"):
             pickle.dumps(system)
 
