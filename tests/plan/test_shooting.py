@@ -104,7 +104,7 @@ def test_derivatives_of_steps(small: ht.Model, linear: bool, rated: bool, free: 
         return np.matvec(np.swapaxes(run.slopes, 1, 2), lam) + 0.7 * run.cost_slopes
 
     run = shooting.run(y, weights, q, p, slopes=True)
-    hessian = shooting.hessians(run, lam, 0.7, y, weights, q, p)
+    hessian = shooting.hessians(run, lam, 0.7)
     h = 1e-5
     tolerance = 1e-9 * np.abs(hessian).max() if rated else 1e-7  # rates of inputs are large
     for j in range(layout.size):

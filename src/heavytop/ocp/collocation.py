@@ -10,9 +10,6 @@ and the second ones are composed from dz and mu as for explicit methods (:mod:`h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import numpy as np
 
 from heavytop.ocp.charts import ChartRates, Derivatives
@@ -26,55 +23,26 @@ MOST, CLOSE = 30, 1e-13
 class Collocation(Shooting):
     """Integration of N intervals with ``substeps`` steps of an implicit method; arguments as for :class:`.Shooting`."""
 
-    def run(
-        self,
-        y: np.ndarray,
-        weights: np.ndarray,
-        q_bar: np.ndarray,
-        parameters: np.ndarray,
-        further: Sequence[np.ndarray] = (),
-        slopes: bool = False,
-    ) -> Trajectory:
-        """Integrate all intervals; ends are NaN if Newton's method does not converge."""
-        layout, n, nx = self.layout, self.tableau.stages, self.layout.nx
-        count, part, b = len(y), weights / self.substeps, np.array(self.tableau.b)
-        h = part * y[:, layout.tau] if layout.free else part
-        made = self._stages(count, slopes)
-        x, dx, column = y[:, :nx], made.slopes, h[:, None]
-        dx[...] = self._unmoved
-        k: np.ndarray | None = None
-        for step in range(self.substeps):
-            stages = slice(step * n, (step + 1) * n)
-            u = np.stack([self._input(y, self._fraction(step, c)) for c in self.tableau.c], axis=1)
-            k, made.z[:, stages] = self._rates(x, h, u, q_bar, parameters, k)
-            made.k[:, stages] = k
-            if slopes:
-                self._add_slopes(made, step, h, part, dx, q_bar, parameters)
-            total = np.einsum("i,nik->nk", b, k)
-            x = x + column * total
-            if slopes:
-                dx = dx + column[:, :, None] * np.einsum("i,nikl->nkl", b, made.dk[:, stages])
-                if layout.free:
-                    dx[:, :, layout.tau] += part[:, None] * total
-        made = replace(made, ends=x, slopes=dx)
-        return made if self.integrand is None else self._with_costs(made, y, h, part, q_bar, parameters, further)
+    def _step(self, made: Trajectory, step: int, x: np.ndarray, dx: np.ndarray, slopes: bool) -> None:
+        """Fill the stages of a step; their rates are NaN if Newton's method does not converge."""
+        n = self.tableau.stages
+        stages = slice(step * n, (step + 1) * n)
+        made.k[:, stages], made.z[:, stages] = self._rates(made, step, x)
+        if slopes:
+            self._add_slopes(made, step, dx)
 
-    def _rates(
-        self,
-        x: np.ndarray,
-        h: np.ndarray,
-        u: np.ndarray,
-        q_bar: np.ndarray,
-        parameters: np.ndarray,
-        first: np.ndarray | None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Rates k (N, s, nx) and arguments z (N, s, nx + nu) of all stages."""
-        (count, nx), n = x.shape, self.tableau.stages
-        if first is None:  # the rates where the step begins
+    def _weighted(self, values: np.ndarray) -> np.ndarray:
+        return np.einsum("i,ni...->n...", np.array(self.tableau.b), values)
+
+    def _rates(self, made: Trajectory, step: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rates k (N, s, nx) and arguments z (N, s, nx + nu) of all stages of a step from x (N, nx)."""
+        (count, nx), n, (_, h, _, q_bar, parameters, _) = x.shape, self.tableau.stages, made.given
+        u = made.z[:, step * n : (step + 1) * n, nx:].copy()
+        if not step:  # the rates where the step begins
             begin = np.concatenate([np.broadcast_to(x[:, None], (count, n, nx)), u], axis=2)
             k = self._first(begin, q_bar, parameters)[0]
         else:
-            k = first.copy()
+            k = made.k[:, (step - 1) * n : step * n].copy()
         best = np.full(count, np.inf)
         converged = np.zeros(count, dtype=bool)
         with np.errstate(all="ignore"):
@@ -112,18 +80,9 @@ class Collocation(Shooting):
         M[:, np.arange(n * nx), np.arange(n * nx)] += 1.0
         return M
 
-    def _add_slopes(
-        self,
-        made: Trajectory,
-        step: int,
-        h: np.ndarray,
-        dh: np.ndarray,
-        dx: np.ndarray,
-        q_bar: np.ndarray,
-        parameters: np.ndarray,
-    ) -> None:
+    def _add_slopes(self, made: Trajectory, step: int, dx: np.ndarray) -> None:
         """Fill the slopes of the stages of a step."""
-        layout, nx, n = self.layout, self.layout.nx, self.tableau.stages
+        layout, nx, n, (_, h, dh, q_bar, parameters, _) = self.layout, self.layout.nx, self.tableau.stages, made.given
         stages = slice(step * n, (step + 1) * n)
         z, count = made.z[:, stages], len(made.z)
         _, slope = self._first(np.nan_to_num(z), q_bar, parameters)

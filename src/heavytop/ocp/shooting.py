@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,6 +82,18 @@ class NodeLayout:
         return self.s if self.linear else self.c
 
 
+class Given(NamedTuple):
+    """Arguments of a run: variables y (N, ny) of the nodes, lengths h (N,) of the steps and their slopes by tau, centres q_bar (N, nq), parameters,
+    further arguments of the integrand."""
+
+    y: np.ndarray
+    h: np.ndarray
+    part: np.ndarray
+    q_bar: np.ndarray
+    parameters: np.ndarray
+    further: Sequence[np.ndarray]
+
+
 @dataclass
 class Trajectory:
     """N integrated intervals.
@@ -93,6 +106,7 @@ class Trajectory:
     cost_rate : (N, ny) slope of the cost of an interval by the variables, for a fixed length, over the length of its steps.
     """
 
+    given: Given
     ends: np.ndarray
     costs: np.ndarray
     slopes: np.ndarray
@@ -177,53 +191,61 @@ class Shooting:
         slopes : whether to compute the derivatives of ends (N, nx, ny) and costs (N, ny) too. Arrays of stages are overwritten by the
             next run with slopes.
         """
-        layout, n, nx = self.layout, self.tableau.stages, self.layout.nx
-        count, part = len(y), weights / self.substeps
+        layout, part = self.layout, weights / self.substeps
         h = part * y[:, layout.tau] if layout.free else part
-        made = self._stages(count, slopes)
-        evaluate = self._evaluations(made, q_bar, parameters) if slopes else []
+        made = self._stages(Given(y, h, part, q_bar, parameters, further), slopes)
         for t, fraction in enumerate(self._fractions):
-            made.z[:, t, nx:] = self._input(y, fraction)
-        x, dx, column = y[:, :nx], made.slopes, h[:, None]
+            made.z[:, t, layout.nx :] = self._input(y, fraction)
+        x, dx = y[:, : layout.nx], made.slopes
         dx[...] = self._unmoved
-        b = np.array(self.tableau.b)[None]
         for step in range(self.substeps):
-            first = step * n
-            k = made.k[:, first : first + n]
-            for i in range(n):
-                t, z = first + i, made.z[:, first + i]
-                row = [(self._a[i, j], j) for j in range(i) if self._a[i, j] != 0.0]
-                raised = _combined(row, k)
-                z[:, :nx] = x if raised is None else x + column * raised
-                if not slopes:
-                    k[:, i] = self.rates.rho.value(z, q_bar, parameters)[0]
-                    continue
-                evaluate[t]()
-                dz = made.dz[:, t, :nx]
-                if raised is None:
-                    dz[...] = dx
-                else:
-                    for place, (a, j) in enumerate(row):
-                        if place:
-                            dz += (a * h)[:, None, None] * made.dk[:, first + j]
-                        else:
-                            np.multiply(made.dk[:, first + j], (a * h)[:, None, None], out=dz)
-                    if step:
-                        dz += dx
-                    else:
-                        dz.reshape(count, -1)[:, :: layout.size + 1] += 1.0  # the unit matrix
-                    if layout.free:
-                        dz[:, :, layout.tau] += part[:, None] * raised
-                np.matmul(made.slope[:, t], made.dz[:, t], out=made.dk[:, t])
-            total = (b @ k)[:, 0]
-            x = x + column * total
+            stages = slice(step * self.tableau.stages, (step + 1) * self.tableau.stages)
+            self._step(made, step, x, dx, slopes)
+            total = self._weighted(made.k[:, stages])
+            x = x + h[:, None] * total
             if slopes:
-                weighted = (b @ made.dk[:, first : first + n].reshape(count, n, -1)).reshape(dx.shape)
-                dx = dx + column[:, :, None] * weighted
+                dx = dx + h[:, None, None] * self._weighted(made.dk[:, stages])
                 if layout.free:
                     dx[:, :, layout.tau] += part[:, None] * total
         made = replace(made, ends=x, slopes=dx)
-        return made if self.integrand is None else self._with_costs(made, y, h, part, q_bar, parameters, further)
+        return made if self.integrand is None else self._with_costs(made)
+
+    def _step(self, made: Trajectory, step: int, x: np.ndarray, dx: np.ndarray, slopes: bool) -> None:
+        """Fill the stages of a step from x (N, nx) with the slopes dx (N, nx, ny)."""
+        layout, n, nx, (_, h, part, q_bar, parameters, _) = self.layout, self.tableau.stages, self.layout.nx, made.given
+        evaluate = self._evaluations(made) if slopes else []
+        first = step * n
+        k = made.k[:, first : first + n]
+        for i in range(n):
+            t, z = first + i, made.z[:, first + i]
+            row = [(self._a[i, j], j) for j in range(i) if self._a[i, j] != 0.0]
+            raised = _combined(row, k)
+            z[:, :nx] = x if raised is None else x + h[:, None] * raised
+            if not slopes:
+                k[:, i] = self.rates.rho.value(z, q_bar, parameters)[0]
+                continue
+            evaluate[t]()
+            dz = made.dz[:, t, :nx]
+            if raised is None:
+                dz[...] = dx
+            else:
+                for place, (a, j) in enumerate(row):
+                    if place:
+                        dz += (a * h)[:, None, None] * made.dk[:, first + j]
+                    else:
+                        np.multiply(made.dk[:, first + j], (a * h)[:, None, None], out=dz)
+                if step:
+                    dz += dx
+                else:
+                    dz.reshape(len(dz), -1)[:, :: layout.size + 1] += 1.0  # the unit matrix
+                if layout.free:
+                    dz[:, :, layout.tau] += part[:, None] * raised
+            np.matmul(made.slope[:, t], made.dz[:, t], out=made.dk[:, t])
+
+    def _weighted(self, values: np.ndarray) -> np.ndarray:
+        """``sum_i b_i values_i`` (N, ...) of the stages of a step (N, s, ...)."""
+        count, n, *shape = values.shape
+        return (np.array(self.tableau.b)[None] @ values.reshape(count, n, -1)).reshape(count, *shape)
 
     @cached_property
     def _fractions(self) -> list[float]:
@@ -241,8 +263,9 @@ class Shooting:
             self._spread = q_bar, np.repeat(q_bar[:, None], self.substeps * self.tableau.stages, axis=1)
         return self._spread[1]
 
-    def _evaluations(self, made: Trajectory, q_bar: np.ndarray, parameters: np.ndarray) -> list[Bound]:
+    def _evaluations(self, made: Trajectory) -> list[Bound]:
         """Native calls that fill the rates and slopes of each stage; cached for the same arrays."""
+        q_bar, parameters = made.given.q_bar, made.given.parameters
         key = (made.z, q_bar, parameters)
         if self._bound is None or any(a is not b for a, b in zip(self._bound[0], key, strict=True)):
             first, centres = self.rates.rho.first, np.ascontiguousarray(q_bar)
@@ -264,15 +287,15 @@ class Shooting:
         known[1]()
         return known[2]
 
-    def _stages(self, count: int, slopes: bool) -> Trajectory:
+    def _stages(self, given: Given, slopes: bool) -> Trajectory:
         """Arrays for the results of stages; those with slopes are reused."""
-        layout, total = self.layout, self.substeps * self.tableau.stages
+        layout, total, count = self.layout, self.substeps * self.tableau.stages, len(given.y)
         nx, ny, nz = layout.nx, layout.size, layout.nx + layout.nu
         if slopes and self._kept is not None and len(self._kept.z) == count:
-            return replace(self._kept, costs=np.zeros(count), slopes=np.empty((count, nx, ny)))
+            return replace(self._kept, given=given, costs=np.zeros(count), slopes=np.empty((count, nx, ny)))
         some = count if slopes else 0
         made = Trajectory(
-            np.empty((count, nx)), np.zeros(count), np.empty((some, nx, ny)), np.zeros((some, ny)),
+            given, np.empty((count, nx)), np.zeros(count), np.empty((some, nx, ny)), np.zeros((some, ny)),
             np.empty((count, total, nz)), np.empty((count, total, nx)), np.empty((some, total, nx, nz)),
             np.empty((some, total, nz, ny)), np.empty((some, total, nx, ny)), np.zeros((some, total, 0)), np.zeros((some, ny)),
         )  # fmt: skip
@@ -286,12 +309,12 @@ class Shooting:
         """Whether the cost per time depends on the rates of the inputs."""
         return self.integrand is not None and self.integrand.patterns[0].shape[1] > self.layout.nx + self.layout.nu
 
-    def _cost_arguments(self, made: Trajectory, y: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _cost_arguments(self, made: Trajectory) -> tuple[np.ndarray, np.ndarray]:
         """Arguments (N, T, nz) of the cost per time and their slopes (N, T, nz, ny): those of the rates, and u' = c / (length)."""
         if not self.rated:
             return made.z, made.dz
-        layout, count, total = self.layout, len(y), made.z.shape[1]
-        length = (self.substeps * h)[:, None]
+        layout, y, (count, total, _) = self.layout, made.given.y, made.z.shape
+        length = (self.substeps * made.given.h)[:, None]
         rate, slope = y[:, layout.c] / length, np.zeros((count, layout.nu, layout.size))
         slope[:, np.arange(layout.nu), np.arange(layout.c.start, layout.c.stop)] = 1.0 / length
         if layout.free:
@@ -301,21 +324,12 @@ class Shooting:
             return z, made.dz
         return z, np.concatenate([made.dz, np.repeat(slope[:, None], total, axis=1)], axis=2)
 
-    def _with_costs(
-        self,
-        made: Trajectory,
-        y: np.ndarray,
-        h: np.ndarray,
-        part: np.ndarray,
-        q_bar: np.ndarray,
-        parameters: np.ndarray,
-        further: Sequence[np.ndarray],
-    ) -> Trajectory:
+    def _with_costs(self, made: Trajectory) -> Trajectory:
         """The integral of the cost over the intervals, and its slopes: all stages are one native batch."""
         integrand: Derivatives = self.integrand  # pyright: ignore[reportAssignmentType]
-        layout, (z, dz) = self.layout, self._cost_arguments(made, y, h)
+        layout, h, (z, dz) = self.layout, made.given.h, self._cost_arguments(made)
         count, total, nz = z.shape
-        arguments = [z, self._at_stages(q_bar), parameters, *further]
+        arguments = [z, self._at_stages(made.given.q_bar), made.given.parameters, *made.given.further]
         b = np.tile(self.tableau.b, self.substeps)
         if not len(made.slopes):
             return replace(made, costs=h * (integrand.value(*arguments)[0][:, :, 0] @ b))
@@ -325,7 +339,7 @@ class Shooting:
         moved = ((b[:, None] * gradient).reshape(count, 1, -1) @ dz.reshape(count, total * nz, -1))[:, 0]
         slopes = h[:, None] * moved
         if layout.free:
-            slopes[:, layout.tau] += part * rate
+            slopes[:, layout.tau] += made.given.part * rate
         return replace(made, costs=h * rate, cost_slopes=slopes, gradient=gradient, cost_rate=moved)
 
     def _stage_multipliers(
@@ -347,21 +361,15 @@ class Shooting:
 
     # --- second derivatives -------------------------------------------------------------------------------------------------
 
-    def hessians(
-        self,
-        trajectory: Trajectory,
-        lam: np.ndarray,
-        cost_weight: float,
-        y: np.ndarray,
-        weights: np.ndarray,
-        q_bar: np.ndarray,
-        parameters: np.ndarray,
-        further: Sequence[np.ndarray] = (),
-    ) -> np.ndarray:
+    def hessians(self, made: Trajectory, lam: np.ndarray, cost_weight: float) -> np.ndarray:
         """Hessians (N, ny, ny) of ``lam . end + cost_weight * cost`` for the trajectory that was last run with slopes."""
-        layout, n, nx, made = self.layout, self.tableau.stages, self.layout.nx, trajectory
-        count, ny, part = len(y), layout.size, weights / self.substeps
-        h = (part * y[:, layout.tau] if layout.free else part)[:, None]
+        layout, n, nx, (y, h, part, q_bar, parameters, further) = (
+            self.layout,
+            self.tableau.stages,
+            self.layout.nx,
+            made.given,
+        )
+        count, ny, h = len(y), layout.size, h[:, None]
         b, curved_cost = np.array(self.tableau.b), bool(made.gradient.shape[2])
         if self._lam is None or self._lam[0].shape != made.k.shape:
             self._lam = np.empty(made.k.shape), np.empty((*made.k.shape[:2], 1))
@@ -384,7 +392,7 @@ class Shooting:
         bent_cost = None
         if self.integrand is not None and self.integrand.patterns[1].any():
             weight[:, :, 0] = cost_weight * h * np.tile(b, self.substeps)
-            z, dz = self._cost_arguments(made, y, h[:, 0])
+            z, dz = self._cost_arguments(made)
             bent_cost = self._evaluated(self.integrand.second, [weight, z, centres, parameters, *further])[0]
             if not self.rated:
                 curved += bent_cost
@@ -392,7 +400,7 @@ class Shooting:
         if self.rated:
             if bent_cost is not None:
                 total += _turned(bent_cost, dz)
-            self._add_curved_rates(total, made, y, cost_weight, h)
+            self._add_curved_rates(total, made, cost_weight)
         if cross is not None:
             if curved_cost:
                 cross += cost_weight * made.cost_rate
@@ -401,11 +409,9 @@ class Shooting:
             total[:, :, layout.tau] += cross
         return total
 
-    def _add_curved_rates(
-        self, total: np.ndarray, made: Trajectory, y: np.ndarray, cost_weight: float, h: np.ndarray
-    ) -> None:
+    def _add_curved_rates(self, total: np.ndarray, made: Trajectory, cost_weight: float) -> None:
         """Add the second derivatives of u' = c / length by c and tau to the Hessians, if the length is free."""
-        layout, nz = self.layout, self.layout.nx + self.layout.nu
+        layout, nz, y, h = self.layout, self.layout.nx + self.layout.nu, made.given.y, made.given.h[:, None]
         if not layout.free:
             return
         b, tau = np.tile(self.tableau.b, self.substeps), y[:, layout.tau, None]

@@ -408,9 +408,7 @@ class Transcription(NonlinearProgram):
         dynamics = lam[: N * nx].reshape(N, nx)
         of_coordinates = (dynamics[:, None, :ne] @ link[:, :, :ne])[:, 0]
         adjoint = np.concatenate([of_coordinates, dynamics[:, ne:]], axis=1)
-        total = self.shooting.hessians(
-            run, adjoint, cost_weight, Y[:-1], self.weights, self._begin, self.p, self._further
-        )
+        total = self.shooting.hessians(run, adjoint, cost_weight)
         *_, curve, cross, last = self._entries
         parts = []
         if P.linked:
