@@ -32,6 +32,7 @@ import numpy as np
 from heavytop.functions.value import MECHANISM, PACKAGES, Value, Walk, global_names, is_local
 
 _WEAK = (ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary)
+_REDUCTIONS: dict[type, Any] = dispatch_table  # pyright: ignore
 _UNUSED = frozenset(
     {
         "__dict__",
@@ -81,8 +82,9 @@ class _StableWalk(Walk):
             self.put(kind.__name__, repr(value))
         elif isinstance(value, ModuleType | BuiltinFunctionType | np.dtype):
             self.put(kind.__name__, getattr(value, "__module__", ""), getattr(value, "__qualname__", str(value)))
-            if not isinstance(getattr(value, "__self__", None), ModuleType | type | None):
-                self.add(value.__self__)  # such as the dictionary of its method get
+            owner = getattr(value, "__self__", None)
+            if not isinstance(owner, ModuleType | type | None):
+                self.add(owner)  # such as the dictionary of its method get
         elif id(value) in self.seen:
             self.put("again", self.seen[id(value)][0])
         else:
@@ -199,7 +201,7 @@ class _StableWalk(Walk):
         if isinstance(value, np.ndarray):
             self.add(_attributes(value))
         try:
-            reduced = dispatch_table[kind](value) if kind in dispatch_table else value.__reduce_ex__(4)
+            reduced = _REDUCTIONS[kind](value) if kind in _REDUCTIONS else value.__reduce_ex__(4)
         except Exception:  # open files, locks, connections
             return
         if isinstance(reduced, str):
