@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from heavytop.compile import Call, Program, Schedule, Stepper, trace
-from heavytop.compile.passes.buffers import lasting_buffers
-from heavytop.compile.passes.copy_propagation import without_copies
+from heavytop.compile.passes.buffers import lasting_buffers, without_copies
 from heavytop.compile.schedule import in_order
 
 

@@ -13,7 +13,7 @@ from heavytop._arrays import symbol
 from heavytop.compile import Cache, Instruction, Kernel, Op, Program, Traced, jit, loader as code, trace_of
 from heavytop.compile.backends.kernel_loops import kernel_module
 from heavytop.compile.backends.lanes import Lanes
-from heavytop.compile.passes import loop_rolling as repeats, matmul_tiling as blocks
+from heavytop.compile.passes import matmul_tiling as blocks, ordering as repeats
 from heavytop.compile.passes.matmul_tiling import in_blocks
 from heavytop.compile.passes.ordering import waiting, with_few_waiting
 from heavytop.system.dynamics.solve import product

@@ -38,7 +38,6 @@ ORDER = (
         "_format",
         "_files",
         "_memory",
-        "_repr_html",
         "_toml_lines",
         "_progress",
         "_version",

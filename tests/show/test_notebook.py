@@ -8,7 +8,7 @@ import pytest
 
 import heavytop as ht
 from heavytop import control, library
-from heavytop._repr_html import Overview, matrix_latex
+from heavytop._format import Overview, matrix_latex
 from heavytop.copters import fly, quadcopter
 
 

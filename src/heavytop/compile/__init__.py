@@ -13,14 +13,12 @@ from heavytop.compile.backends.c_export import (
 )
 from heavytop.compile.backends.numpy_source import numpy_function as numpy_function, numpy_source as numpy_source
 from heavytop.compile.backends.sympy_expr import convert, sympy_expressions as sympy_expressions
-from heavytop.compile.bound_kernel import Bound as Bound
 from heavytop.compile.cache import Cache as Cache, CacheWarning as CacheWarning, cache_folder as cache_folder
 from heavytop.compile.jit import batch_lanes, executable_memory, host, native_allowed
-from heavytop.compile.kernel import Kernel as Kernel, Packed as Packed
+from heavytop.compile.kernel import Bound as Bound, Functions as Functions, Kernel as Kernel, Packed as Packed
 from heavytop.compile.loader import NativeCodeWarning as NativeCodeWarning
 from heavytop.compile.native_function import KernelStats as KernelStats
 from heavytop.compile.program import Instruction as Instruction, Op as Op, Program as Program
-from heavytop.compile.registry import Functions as Functions
 from heavytop.compile.schedule import TIME, Call as Call, Repeat as Repeat, Schedule as Schedule
 from heavytop.compile.signature import Shape as Shape, Signature as Signature
 from heavytop.compile.stepper import Stepper as Stepper, Steps as Steps

@@ -7,11 +7,11 @@ place of the state in it or on the number of threads, to the last bit.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict
 from math import prod
 from sys import getrefcount
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,14 +20,14 @@ from heavytop.compile.backends.fastcall import MOST_AXES, fast_call, is_supporte
 from heavytop.compile.backends.kernel_loops import kernel_module
 from heavytop.compile.backends.lanes import Lanes
 from heavytop.compile.jit import aligned, host
-from heavytop.compile.loader import Code
+from heavytop.compile.loader import Code, is_cached
 from heavytop.compile.native_function import CALL_BUDGET, THREAD_BUDGET, NativeFunction
 from heavytop.compile.program import Program
 from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.signature import Shape, Signature
 from heavytop.compile.trace import Traced
-from heavytop.errors import CompileError, ShapeError
-from heavytop.functions import BoundHere
+from heavytop.errors import CompileError, ShapeError, wrong_shape
+from heavytop.functions import BoundHere, store
 
 _FLOAT = np.dtype(np.float64)
 FAST_CALL_AFTER = 16
@@ -328,3 +328,124 @@ class Packed(BoundHere):
     def results(self) -> tuple[np.ndarray, ...]:
         """The outputs as arrays (batches * lanes, size)."""
         return tuple(o.transpose(0, 2, 1).reshape(-1, o.shape[1]) for o in self.outputs)
+
+
+class Bound(BoundHere):
+    """``outputs = kernel(*inputs)`` for fixed arrays; a call evaluates the present content of the inputs.
+
+    Parameters
+    ----------
+    kernel : the function.
+    inputs : (count, *shape) rows, or one row (*shape) for all. outputs : (count, *shape). Rows are contiguous float64, with any distance, so that
+        they can be parts of larger arrays. Inputs and outputs must not overlap.
+
+    Examples
+    --------
+    >>> from heavytop.compile import trace
+    >>> kernel = Kernel(trace(lambda x: x * x, {"x": (3,)}, name="square"))
+    >>> x, y = np.ones((5, 3)), np.zeros((5, 3))
+    >>> square = Bound(kernel, [x], [y])
+    >>> x[1] = 2.0
+    >>> square()
+    >>> y[1]
+    array([4., 4., 4.])
+    """
+
+    def __init__(self, kernel: Kernel, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        signature = kernel.signature
+        shapes = [*signature.inputs.items(), *signature.outputs.items()]
+        arrays = [*inputs, *outputs]
+        if len(inputs) != len(signature.inputs) or len(outputs) != len(signature.outputs):
+            raise ShapeError(
+                f"{signature.name} has {len(signature.inputs)} inputs and {len(signature.outputs)} outputs, got {len(inputs)} and "
+                f"{len(outputs)} arrays."
+            )
+        self._kernel, self._inputs, self._outputs = kernel, list(inputs), list(outputs)
+        count = len(outputs[0])
+        words = np.zeros(2 + 2 * len(arrays), dtype=np.int64)
+        for k, (array, (label, shape)) in enumerate(zip(arrays, shapes, strict=True)):
+            common = k < len(inputs) and array.shape == shape
+            if array.shape != ((count, *shape) if not common else shape):
+                raise wrong_shape(f"{label} of {signature.name}", (count, *shape), array.shape)
+            row = array if common or not count else array[0]
+            if array.dtype != np.float64 or not row.flags.c_contiguous:
+                raise ShapeError(
+                    f"{label} of {signature.name} must be float64 with contiguous rows, got {array.dtype}."
+                )
+            words[2 + 2 * k], words[3 + 2 * k] = array.ctypes.data, 0 if common or count < 2 else array.strides[0]
+        self._native = kernel.native and count * max(kernel.stats().instructions, 1) <= CALL_BUDGET
+        if self._native and kernel._code is not None:
+            self._scratch = aligned(max(kernel._code.meta["scratch"], 1) * kernel.lanes)
+            words[0], words[1] = count, self._scratch.ctypes.data
+            self._words, self._address, self._rows = words, words.ctypes.data, kernel._rows
+
+    def __call__(self) -> None:
+        if self._native:
+            self._rows(self._address)
+            return
+        for place, result in zip(self._outputs, self._kernel(*self._inputs), strict=True):
+            place[...] = result
+
+
+T = TypeVar("T")
+
+
+class Functions:
+    """One table of everything that is computed from a model; other layers add to it.
+
+    Parameters
+    ----------
+    trace : name -> traced function, for the model's own catalogue.
+    key : determines the equations of the model, so that equal models share native code, also on disk; None: only this model has it.
+
+    Examples
+    --------
+    >>> from heavytop.compile import trace
+    >>> functions = Functions(lambda name: trace(lambda x: x * x, {"x": ()}, name=name))
+    >>> functions.kernel("square")(3.0)
+    (array(9.),)
+    >>> functions.get("table", dict) is functions.get("table", dict)
+    True
+    """
+
+    def __init__(self, trace: Callable[[str], Traced | None], key: str | None = None) -> None:
+        self.key = key
+        self._trace = trace
+        self._builders: dict[str, Callable[[], Traced | None]] = {}
+        self._made: dict[Hashable, Any] = {}
+
+    def add(self, name: str, build: Callable[[], Traced | None]) -> None:
+        """Add a function: ``build()`` traces it when it is first needed, or returns None if the model has no such function."""
+        self._builders.setdefault(name, build)
+
+    def get(self, name: Hashable, make: Callable[[], T]) -> T:
+        """An object that another layer derives from the model: made once, released together with the model."""
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
+
+    def traced(self, name: str) -> Traced | None:
+        """The traced function of that name."""
+        return self.get(("traced", name), self._builders.get(name, lambda: self._trace(name)))
+
+    def kernel(self, name: str, lanes: int | None = None, threads: int | None = 1) -> Kernel | None:
+        """The function of that name as native code."""
+        return self.get((name, lanes, threads), lambda: self._kernel(name, lanes, threads))
+
+    def in_cache(self, name: str) -> bool:
+        """Whether native code of the function exists already."""
+        return self.key is not None and is_cached(Kernel.kind, f"{self.key} {name}")
+
+    def _kernel(self, name: str, lanes: int | None, threads: int | None) -> Kernel | None:
+        if self.key is None:
+            traced = self.traced(name)
+            return None if traced is None else Kernel(traced, lanes, threads)
+        text = f"{self.key} {name}"
+
+        def build() -> Kernel | None:
+            found = Kernel.from_cache(text, lanes, threads)
+            if found is None and (traced := self.traced(name)) is not None:
+                found = Kernel(traced, lanes, threads, fingerprint=text)
+            return found
+
+        return store.get(("kernel", text, lanes, threads), build)

@@ -50,10 +50,6 @@ class Attitude(Coordinates):
     v_names = ("omega_x", "omega_y", "omega_z")
 
     @property
-    def q_units(self) -> tuple[str, ...]:
-        return ("1",) * self.nq
-
-    @property
     def v_units(self) -> tuple[str, ...]:
         return ("rad/s",) * 3
 

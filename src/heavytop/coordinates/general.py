@@ -41,6 +41,8 @@ class GeneralCoordinates(Coordinates):
     array([0.707107, 0.707107])
     """
 
+    is_group = False
+
     def __init__(
         self,
         kinematics_matrix: Callable[[Array], Any],
@@ -57,8 +59,8 @@ class GeneralCoordinates(Coordinates):
     ) -> None:
         for name, value in (("nq", nq), ("nv", nv), ("newton_steps", newton_steps)):
             check_dimension(f"{name} of GeneralCoordinates", value)
-        self._q_names = _names("q", nq, q_names)
-        self._v_names = _names("v", nv, v_names)
+        self.q_names = _names("q", nq, q_names)
+        self.v_names = _names("v", nv, v_names)
         self._kinematics = _traced("kinematics_matrix", kinematics_matrix, nq)
         shape = self._kinematics.outputs["out"]
         if shape != (nq, nv):
@@ -67,30 +69,14 @@ class GeneralCoordinates(Coordinates):
         shape = self._constraints.outputs["out"]
         if len(shape) != 1:
             raise wrong_shape("the result of constraints(q)", ("m",), shape)
-        self._constraint_names = _names("phi", shape[0], constraint_names)
+        self.constraint_names = _names("phi", shape[0], constraint_names)
         self._newton_steps = newton_steps
         self._check_dimension()
         self._neutral = self._find_neutral(neutral)
         self._check_structure(self._samples(samples))
 
     def __repr__(self) -> str:
-        return f"GeneralCoordinates(q = ({', '.join(self._q_names)}), v = ({', '.join(self._v_names)}))"
-
-    @property
-    def is_group(self) -> bool:
-        return False
-
-    @property
-    def q_names(self) -> tuple[str, ...]:
-        return self._q_names
-
-    @property
-    def v_names(self) -> tuple[str, ...]:
-        return self._v_names
-
-    @property
-    def constraint_names(self) -> tuple[str, ...]:
-        return self._constraint_names
+        return f"GeneralCoordinates(q = ({', '.join(self.q_names)}), v = ({', '.join(self.v_names)}))"
 
     def neutral(self) -> Floats:
         return self._neutral.copy()
@@ -117,7 +103,7 @@ class GeneralCoordinates(Coordinates):
 
     def project(self, q: Array) -> Array:
         """Newton steps ``q - Phi^+ phi`` towards the manifold; quadratic, from points near it."""
-        for _ in range(self._newton_steps if self._constraint_names else 0):
+        for _ in range(self._newton_steps if self.constraint_names else 0):
             q = self._newton(q)
         return q
 
@@ -153,7 +139,7 @@ class GeneralCoordinates(Coordinates):
 
     def _attempt(self, q: Floats) -> Floats:
         """Many Newton steps from a distant point; the result is not on the manifold if they fail."""
-        for _ in range(25 if self._constraint_names else 0):
+        for _ in range(25 if self.constraint_names else 0):
             try:
                 with np.errstate(all="ignore"):
                     q = self._newton(q)
@@ -210,7 +196,7 @@ class GeneralCoordinates(Coordinates):
             i, j = (int(k) for k in np.unravel_index(np.argmax(product), product.shape))
             raise ModelError(
                 f"kinematics_matrix(q) violates the constraints: dphi/dq A must vanish (eq. 2.4), but "
-                f"'{self._v_names[j]}' changes '{self._constraint_names[i]}' at the rate {worst:.3g} {where}."
+                f"'{self.v_names[j]}' changes '{self.constraint_names[i]}' at the rate {worst:.3g} {where}."
             )
 
 

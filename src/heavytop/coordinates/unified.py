@@ -26,6 +26,10 @@ class LinearVelocities(Coordinates):
     matrix : ``D`` (nv, nv).
     v_names : names of ``w``; default w_1, w_2, ...
 
+    Attributes
+    ----------
+    base : the coordinates with the original velocities. matrix, inverse_matrix : ``D`` and ``D^-1`` (nv, nv).
+
     Examples
     --------
     >>> from heavytop.coordinates import Vector
@@ -44,95 +48,63 @@ class LinearVelocities(Coordinates):
                 f"the matrix D of the velocity coordinates w = D v must be regular, got rank {rank} of {base.nv}. "
                 "Choose velocities (points and directions) that determine every motion."
             )
-        self._base, self._matrix, self._inverse = base, d, np.linalg.inv(d)
-        for array in (self._matrix, self._inverse):
-            array.flags.writeable = False
-        self._v_names = tuple(f"w_{i + 1}" for i in range(base.nv)) if v_names is None else tuple(v_names)
-        if len(self._v_names) != base.nv:
-            raise ModelError(f"{base.nv} velocity names are needed, got {self._v_names}.")
+        self.base, self.matrix, self.inverse_matrix = base, d, np.linalg.inv(d)
+        self.q_names, self.constraint_names, self.is_group = base.q_names, base.constraint_names, base.is_group
+        self.v_names = tuple(f"w_{i + 1}" for i in range(base.nv)) if v_names is None else tuple(v_names)
+        if len(self.v_names) != base.nv:
+            raise ModelError(f"{base.nv} velocity names are needed, got {self.v_names}.")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._base!r})"
-
-    @property
-    def base(self) -> Coordinates:
-        """The coordinates with the original velocities."""
-        return self._base
-
-    @property
-    def matrix(self) -> Floats:
-        """``D`` (nv, nv) of ``w = D v``."""
-        return self._matrix
-
-    @property
-    def inverse_matrix(self) -> Floats:
-        """``D^-1`` (nv, nv) of ``v = D^-1 w``."""
-        return self._inverse
-
-    @property
-    def is_group(self) -> bool:
-        return self._base.is_group
-
-    @property
-    def q_names(self) -> tuple[str, ...]:
-        return self._base.q_names
-
-    @property
-    def v_names(self) -> tuple[str, ...]:
-        return self._v_names
+        return f"{type(self).__name__}({self.base!r})"
 
     @property
     def q_units(self) -> tuple[str, ...]:
-        return self._base.q_units
+        return self.base.q_units
 
     @property
     def v_units(self) -> tuple[str, ...]:
         return ("m/s",) * self.nv
 
-    @property
-    def constraint_names(self) -> tuple[str, ...]:
-        return self._base.constraint_names
-
     def _original(self, w: Array) -> Array:
-        return np.matvec(self._inverse, w)
+        return np.matvec(self.inverse_matrix, w)
 
     def neutral(self) -> Floats:
-        return self._base.neutral()
+        return self.base.neutral()
 
     def random(self, rng: Seed = None, shape: tuple[int, ...] = ()) -> Floats:
-        return self._base.random(rng, shape)
+        return self.base.random(rng, shape)
 
     def kinematics_matrix(self, q: Array) -> Array:
-        return self._base.kinematics_matrix(q) @ self._inverse
+        return self.base.kinematics_matrix(q) @ self.inverse_matrix
 
     def left_inverse(self, q: Array) -> Array:
         """``D Y`` (..., nv, nq): the pseudoinverse of ``A D^-1``, which has the range of ``A``."""
-        return self._matrix @ self._base.left_inverse(q)
+        return self.matrix @ self.base.left_inverse(q)
 
     def rate(self, q: Array, v: Array) -> Array:
-        return self._base.rate(q, self._original(v))
+        return self.base.rate(q, self._original(v))
 
     def constraints(self, q: Array) -> Array:
-        return self._base.constraints(q)
+        return self.base.constraints(q)
 
     def retract(self, q: Array, delta: Array) -> Array:
-        return self._base.retract(q, self._original(delta))
+        return self.base.retract(q, self._original(delta))
 
     def difference(self, q0: Array, q1: Array) -> Array:
-        return np.matvec(self._matrix, self._base.difference(q0, q1))
+        return np.matvec(self.matrix, self.base.difference(q0, q1))
 
     def bracket(self, a: Array, b: Array) -> Array:
-        return np.matvec(self._matrix, self._base.bracket(self._original(a), self._original(b)))
+        return np.matvec(self.matrix, self.base.bracket(self._original(a), self._original(b)))
 
     def tangent_inverse(self, delta: Array, v: Array) -> Array:
         # doc 002, eq. 72 with errata 2.2, 2.11: D T^-1(D^-1 delta) D^-1 w
-        return np.matvec(self._matrix, self._base.tangent_inverse(self._original(delta), self._original(v)))
+        return np.matvec(self.matrix, self.base.tangent_inverse(self._original(delta), self._original(v)))
 
     def project(self, q: Array) -> Array:
-        return self._base.project(q)
+        return self.base.project(q)
 
     def _remedy(self, q: Floats) -> str:
-        return self._base._remedy(q)
+        return self.base._remedy(q)
 
 
 class UnifiedPose(LinearVelocities):
@@ -175,8 +147,6 @@ class UnifiedPose(LinearVelocities):
                 raise wrong_shape(f"{what} of unified velocities", (6, 3), array.shape)
         pose: Any = Pose(attitude=attitude, velocity="body")  # type: ignore[arg-type]
         super().__init__(pose, np.concatenate([b, np.cross(y, b)], axis=1))  # eq. 54
-        for array in (y, b):
-            array.flags.writeable = False
         self.points, self.directions = y, b
 
     @classmethod
@@ -197,7 +167,7 @@ class UnifiedPose(LinearVelocities):
 
     def unified_velocity(self, xi: Array) -> Array:
         """``w = D xi`` (..., 6) (eqs 18, 54)."""
-        return np.matvec(self._matrix, xi)
+        return np.matvec(self.matrix, xi)
 
     def lie_algebra(self, w: Array) -> Array:
         """The 4 x 4 matrix of se(3) that belongs to ``w`` (eq. 70)."""
@@ -205,7 +175,7 @@ class UnifiedPose(LinearVelocities):
 
     def interpolation_matrix(self, point: Array) -> Array:
         """``N(y)`` (..., 3, 6): the velocity of the body point ``y`` in body coordinates is ``N w`` (eqs 26, 27)."""
-        return block([[np.eye(3), transpose(so3.wed(point))]]) @ self._inverse
+        return block([[np.eye(3), transpose(so3.wed(point))]]) @ self.inverse_matrix
 
     def pose(self, q: Array) -> Array:
         """The homogeneous matrix (..., 4, 4) of body to world."""
@@ -217,13 +187,13 @@ class UnifiedPose(LinearVelocities):
 
     @property
     def _pose(self) -> Pose:
-        if not isinstance(self._base, Pose):
-            raise ModelError(f"the base of a UnifiedPose must be a Pose, got {self._base!r}.")
-        return self._base
+        if not isinstance(self.base, Pose):
+            raise ModelError(f"the base of a UnifiedPose must be a Pose, got {self.base!r}.")
+        return self.base
 
     def commutation(self, q: Array) -> Array | tuple[Array, ...]:
         body = Pose().commutation(np.zeros(12))
-        gamma = np.einsum("ka,abc,bi,cj->kij", self._matrix, body, self._inverse, self._inverse)
+        gamma = np.einsum("ka,abc,bi,cj->kij", self.matrix, body, self.inverse_matrix, self.inverse_matrix)
         return constant_stacked(gamma, q)
 
 

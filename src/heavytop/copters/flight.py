@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._repr_html import Overview, Shown
+from heavytop._format import Overview, Shown
 from heavytop.control import BaseController, Margins, TiltLimits
 from heavytop.copters.composition import ROBUST, Composition, Conditions, as_law, has_sensors
 from heavytop.copters.maneuvers import Maneuver, make

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._arrays import finite_matrix
-from heavytop._repr_html import Overview, Shown
+from heavytop._format import Overview, Shown
 from heavytop.compile import Traced, trace_of
 from heavytop.control import (
     FeedbackLaw,

@@ -18,10 +18,12 @@ import inspect
 import itertools
 import sys
 from abc import ABCMeta
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass
 from enum import Enum
 from functools import cached_property, lru_cache, partial, wraps
+from threading import RLock
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -29,7 +31,52 @@ import numpy as np
 
 from heavytop._arrays import constant, is_symbolic, to_sx
 from heavytop.functions.pickling import Portable
-from heavytop.functions.store import store
+
+T = TypeVar("T")
+
+CAPACITY = 512
+"""Objects kept; the least recently used ones go first."""
+
+
+class KeyedStore:
+    """Objects by key, the most recently used ones.
+
+    Examples
+    --------
+    >>> store = KeyedStore(capacity=2)
+    >>> store.get("a", lambda: 1), store.get("a", lambda: 2), store.get(None, lambda: 3)
+    (1, 1, 3)
+    """
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self.capacity = capacity
+        self._kept: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = RLock()
+
+    def get(self, key: Hashable, build: Callable[[], T]) -> T:
+        """The object of this key; ``build()`` makes it if there is none. The key None means: do not keep it."""
+        if key is None:
+            return build()
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        made = build()
+        with self._lock:
+            made = self._kept.setdefault(key, made)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self.capacity:
+                self._kept.popitem(last=False)
+        return made
+
+    def clear(self) -> None:
+        """Forget everything in memory."""
+        with self._lock:
+            self._kept.clear()
+
+
+store = KeyedStore()
+"""The one of this process."""
 
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 

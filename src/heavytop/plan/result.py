@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import numbers
-from heavytop._repr_html import Overview, Shown
+from heavytop._format import Overview, Shown
 from heavytop.control import LinearQuadratic, Reference, Weights, lqr
 from heavytop.errors import PlanError
 from heavytop.functions import Portable

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._format import listed
-from heavytop._repr_html import Overview, Shown
+from heavytop._format import Overview, Shown, listed
 from heavytop.errors import SweepError, unknown_name
 from heavytop.sweep.grid import DRAW
 from heavytop.sweep.measure import OUTCOMES

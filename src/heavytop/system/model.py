@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, concatenate, is_finite, is_symbolic, numbers
-from heavytop._format import listed
-from heavytop._repr_html import Overview, Shown
+from heavytop._format import Overview, Shown, listed
 from heavytop.compile import Functions, Kernel, Shape, Traced, export_c
 from heavytop.coordinates import Product
 from heavytop.errors import ConfigurationError, ModelError, ShapeError, unknown_name, wrong_shape

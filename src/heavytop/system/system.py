@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, constant, depends_on, is_symbolic, symbol
-from heavytop._format import counted, format_vector, listed
-from heavytop._repr_html import Overview, Shown
+from heavytop._format import Overview, Shown, counted, format_vector, listed
 from heavytop.compile import on_symbols
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.functions import Portable

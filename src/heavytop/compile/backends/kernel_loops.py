@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from heavytop.compile.backends.gather_scatter import gather, scatter
-from heavytop.compile.backends.lanes import Lanes, Writer
+from heavytop.compile.backends.lanes import Lanes, Writer, gather, scatter
 from heavytop.compile.backends.llvm import Emitted, emit, lane_rows, load_words, row_addresses, support
 from heavytop.compile.passes.tiles import evaluate_tile, group_size, groups_left, part_size, tile_size
 from heavytop.compile.program import Program

@@ -3,7 +3,7 @@
 The function of a program ``f`` has the signature ``void f(inputs..., outputs..., scratch)``; every argument points
 to aligned vectors ``[variable][lane]``. A large program becomes a sequence of functions of about a thousand
 instructions that pass the values still needed through the scratch area: compile time stays proportional to the
-number of instructions. Where a long program repeats itself (:mod:`heavytop.compile.passes.loop_rolling`) its parts share their text and differ
+number of instructions. Where a long program repeats itself (:mod:`heavytop.compile.passes.ordering`) its parts share their text and differ
 only in tables of places and constants.
 """
 
@@ -25,9 +25,8 @@ from heavytop.compile.backends.vector_math import (
     some_large,
 )
 from heavytop.compile.passes.lazy_branches import LazySide, lazy_sides
-from heavytop.compile.passes.loop_rolling import repeating_bounds
 from heavytop.compile.passes.matmul_tiling import in_blocks
-from heavytop.compile.passes.ordering import waiting, with_few_waiting
+from heavytop.compile.passes.ordering import repeating_bounds, waiting, with_few_waiting
 from heavytop.compile.program import Op, Program
 
 _ARITHMETIC = {Op.ADD: "fadd", Op.SUB: "fsub", Op.MUL: "fmul", Op.DIV: "fdiv"}

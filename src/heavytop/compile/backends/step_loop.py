@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from heavytop.compile.backends.gather_scatter import gather, scatter
-from heavytop.compile.backends.lanes import Lanes, Writer, any_lane
+from heavytop.compile.backends.lanes import Lanes, Writer, any_lane, gather, scatter
 from heavytop.compile.backends.llvm import Emitted, emit, lane_rows, row_addresses, support
-from heavytop.compile.passes.buffers import Phases, copy_of, lasting_buffers, place_buffers
-from heavytop.compile.passes.copy_propagation import without_copies
+from heavytop.compile.passes.buffers import Phases, copy_of, lasting_buffers, place_buffers, without_copies
 from heavytop.compile.passes.lazy_branches import usual_size
 from heavytop.compile.passes.tiles import TILE_ABOVE, evaluate_tile, group_size, groups_left, part_size, tile_size
 from heavytop.compile.program import Program

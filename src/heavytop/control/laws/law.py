@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, concatenate, is_symbolic, split, symbol
-from heavytop._format import counted, listed
-from heavytop._repr_html import Overview, Shown
+from heavytop._format import Overview, Shown, counted, listed
 from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.integral import Integral, integral_symbols

@@ -17,8 +17,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, block, constant, is_symbolic, matrix, transpose
-from heavytop._format import brief
-from heavytop._repr_html import Overview, Shown, matrix_latex
+from heavytop._format import Overview, Shown, brief, matrix_latex
 from heavytop.errors import ModelError, ShapeError, wrong_shape
 from heavytop.functions import Value
 from heavytop.geometry import polar, se3, so3
