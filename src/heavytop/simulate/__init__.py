@@ -11,6 +11,7 @@ from heavytop.simulate import integrators as integrators
 from heavytop.simulate.controller import (
     ARGUMENTS,
     MEMORY_OUTPUTS,
+    SEEN,
     BoundLaw,
     Controller as Controller,
     Feedback as Feedback,
@@ -18,7 +19,12 @@ from heavytop.simulate.controller import (
     complete as complete,
 )
 from heavytop.simulate.dynamics import Dynamics as Dynamics, as_dynamics
-from heavytop.simulate.events import Event as Event, Occurrence as Occurrence, as_events
+from heavytop.simulate.events import (
+    Event as Event,
+    Occurrence as Occurrence,
+    as_events,
+    limit_events as limit_events,
+)
 from heavytop.simulate.integrators import (
     RKMK4 as RKMK4,
     RKMK6 as RKMK6,
@@ -31,10 +37,8 @@ from heavytop.simulate.integrators import (
 )
 from heavytop.simulate.integrators.tableaus import BUTCHER6, COOPER_VERNER8, RADAU5, RADAU9, RK4, Tableau
 from heavytop.simulate.invariants import Invariant as Invariant, lacks_work
-from heavytop.simulate.limit_events import limit_events as limit_events
 from heavytop.simulate.outcome import Ending as Ending, Outcome as Outcome
 from heavytop.simulate.plant import Control
-from heavytop.simulate.python_controller import SEEN
 from heavytop.simulate.recording import RecordGrid
 from heavytop.simulate.report import NO_WORK
 from heavytop.simulate.run import Run as Run, Settings, Timing

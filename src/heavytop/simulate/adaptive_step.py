@@ -12,12 +12,11 @@ import numpy as np
 from heavytop._arrays import split
 from heavytop._progress import Progress
 from heavytop.errors import SimulationError
+from heavytop.simulate.controller import CODE, HEAD, STATUS, hosted
 from heavytop.simulate.events import POINTS, EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
 from heavytop.simulate.integrators.error_control import ErrorControlled
 from heavytop.simulate.invariants import turns
-from heavytop.simulate.law_status import CODE, HEAD, STATUS
-from heavytop.simulate.python_controller import hosted
 from heavytop.simulate.recording import RecordGrid, Recording, Records, RunProblem, check_room
 from heavytop.simulate.run_compilation import Native
 

@@ -29,32 +29,33 @@ is traced for every run.
     Optional: a law that has no input for some states reports it by an output ``status`` (): 0, or k for its k-th cause, whose text is
     ``causes[k - 1]``. The trajectory ends there with the outcome ``controller_failed``.
 ``host``
-    Optional: what answers in Python at every sample, for a controller that cannot be traced as a whole (:mod:`heavytop.simulate.python_controller`).
+    Optional: what answers in Python at every sample, for a controller that cannot be traced as a whole (:class:`Host`).
 ``with_reference(reference)``
     The law for another reference; needed only for ``simulate(..., reference=...)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from heavytop._arrays import Array
+from heavytop._arrays import Array, concatenate, numbers, symbol, vector
 from heavytop._format import Brief
-from heavytop.compile import Kernel, Shape, Traced, on_symbols, trace
-from heavytop.errors import SimulationError, unknown_name
+from heavytop.compile import Kernel, Shape, Traced, on_symbols, trace, trace_of
+from heavytop.errors import ShapeError, SimulationError, unknown_name
 from heavytop.functions import Value, key, store
-from heavytop.simulate.law_status import STATUS
 
 ARGUMENTS = ("t", "q", "v", "signal", "p", "z")
 """Names a traced law may take."""
 MEMORY_OUTPUTS = ("z_next", "z_rate")
 RESERVED = ("z", "residual")
 """Channels that the run itself records."""
+STATUS = "status"
+"""Output of a law that has no input at some states."""
 
 
 @runtime_checkable
@@ -256,7 +257,7 @@ class BoundLaw:
 
     @property
     def host(self) -> Any:
-        """What answers in Python at every sample (:mod:`heavytop.simulate.python_controller`); None: the law is native code as a whole."""
+        """What answers in Python at every sample (:class:`Host`); None: the law is native code as a whole."""
         return getattr(self.law, "host", None)
 
     @cached_property
@@ -348,3 +349,125 @@ def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:
     if taken := [name for name in traced.outputs if name in RESERVED]:
         raise SimulationError(f"the output {taken[0]!r} of {type(law).__name__} is a reserved channel name; rename it.")
     return BoundLaw(whole, traced, shapes["signal"][0], memory)
+
+
+# --- hosts: controllers in Python ------------------------------------------------------------------------------------------
+#
+# Predictive control, for example, solves a program whose work depends on its data. Such a controller has a ``host``. Its traced function
+# represents it: it passes the first entries of the signal on as inputs ``u`` and outputs the state it sees (:data:`SEEN`), so that wrappers
+# change both as those of any law. At every sample the run evaluates the function, calls the host and writes its answer into the signal.
+
+SEEN = ("seen_t", "seen_q", "seen_v")
+"""Outputs of a function that represents a host: time, configuration and velocity given to the host."""
+
+Session = Callable[[float, np.ndarray, np.ndarray], Any]
+
+
+class Host(Protocol):
+    """What answers outside of the native code.
+
+    Attributes
+    ----------
+    answer_size : number of its inputs u, which are the first entries of the signal.
+    """
+
+    @property
+    def answer_size(self) -> int: ...
+
+    def sessions(self, count: int) -> list[Session]:
+        """One function ``(t, q, v) -> u`` for each of ``count`` trajectories, each with a fresh memory."""
+        ...
+
+
+class Hosted:
+    """The hosts of one run.
+
+    Parameters
+    ----------
+    law : whose function represents a host. count : trajectories.
+    """
+
+    def __init__(self, law: BoundLaw, count: int) -> None:
+        self.law, self.size = law, law.host.answer_size
+        self.sessions: list[Session] = law.host.sessions(count)
+
+    def answered(self, values: Mapping[str, Any]) -> np.ndarray:
+        """The signal (*batch, m) with the answers of the hosts in it.
+
+        Parameters
+        ----------
+        values : the arguments of the function by name, with batch axes where they have some; ``signal`` among them.
+        """
+        law = self.law
+        seen = dict(zip(law.traced.outputs, law.kernel(*(values[name] for name in law.takes)), strict=True))
+        lead = np.shape(values["q"])[:-1]
+        t = np.broadcast_to(seen[SEEN[0]], lead).reshape(-1)
+        q, v = (np.broadcast_to(seen[name], (*lead, seen[name].shape[-1])) for name in SEEN[1:])
+        q, v = q.reshape(-1, q.shape[-1]), v.reshape(-1, v.shape[-1])
+        answers = np.empty((len(t), self.size))
+        for k, ask in enumerate(self.sessions):
+            answers[k] = self._checked(ask(float(t[k]), q[k], v[k]), float(t[k]))
+        m = law.signal_size
+        signal = np.broadcast_to(values["signal"], (*lead, m)).copy()
+        signal.reshape(-1, m)[:, : self.size] = answers
+        return signal
+
+    def _checked(self, answer: Any, t: float) -> np.ndarray:
+        u = numbers(answer, f"the answer of {self.law.law!r} at t = {t:g} s")
+        if u.shape != (self.size,):
+            raise ShapeError(f"{self.law.law!r} must answer with ({self.size},) inputs, got {u.shape} at t = {t:g} s.")
+        if not np.all(np.isfinite(u)):
+            raise SimulationError(f"the answer of {self.law.law!r} is not finite at t = {t:g} s: {u}.")
+        return u
+
+
+def hosted(law: BoundLaw, count: int) -> Hosted | None:
+    """The hosts of a run of ``count`` trajectories; None for a law that is native code as a whole."""
+    return None if law.host is None else Hosted(law, count)
+
+
+# --- status of a law ---------------------------------------------------------------------------------------------------------
+#
+# A law may output ``status`` (): 0 where its input is good, k where it has none for its k-th cause; the texts are ``causes`` of the law. The first
+# status that is not zero is kept in the native loop with the configuration at the start of that step, and a NaN in a part of the state that nothing
+# else reads ends the trajectory. A method that may reject steps sets none: the last failure counts if the step size vanishes there.
+
+CODE, ALARM, HEAD = range(3)
+"""Entries of a failure: the status, 0 or NaN, then the configuration."""
+
+
+@dataclass(frozen=True)
+class LawFailure:
+    """What a law said of one trajectory: which of its causes (from 1 on) and the configuration (nq,)."""
+
+    cause: int
+    q: np.ndarray
+
+    @classmethod
+    def of(cls, row: np.ndarray) -> LawFailure | None:
+        """From the numbers of one trajectory; None if the law had nothing to say."""
+        return cls(round(float(row[CODE])), row[HEAD:]) if row[CODE] > 0 else None
+
+    def text(self, causes: Sequence[str]) -> str:
+        """The cause as text."""
+        if self.cause <= len(causes):
+            return causes[self.cause - 1]
+        return f"status {self.cause}"
+
+
+@cache
+def first_status() -> Traced:
+    """(seen, status) -> seen, the first that is not zero: later stages start from what it left."""
+    seen, status = symbol("seen"), symbol("status")
+    fresh = np.logical_and(seen == 0.0, status > 0.0)
+    return trace_of("first_status", {"seen": seen, "status": status}, {"seen": np.where(fresh, status, seen)})
+
+
+def keep_failure(nq: int, rejects: bool) -> Traced:
+    """(q, status, law_failure) -> law_failure, for a step that begins at ``q``; ``rejects``: the method may do the step again."""
+    q, status, before = symbol("q", nq), symbol("status"), symbol("law_failure", HEAD + nq)
+    failed = status > 0.0
+    alarm = np.where(failed, 0.0 if rejects else np.nan, 0.0)
+    fresh = failed if rejects else np.logical_and(failed, before[CODE] == 0.0)
+    after = np.where(fresh, concatenate(vector(status, alarm), q), before)
+    return trace_of("law_failure", {"q": q, "status": status, "law_failure": before}, {"law_failure": after})

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, shape, symbol
+from heavytop._arrays import Array, concatenate, shape, symbol, to_sx
 from heavytop.compile import Functions, Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.functions import Value
-from heavytop.simulate.velocity_map import is_identity
 from heavytop.system import MANIFOLD_TOLERANCE, with_time
 
 if TYPE_CHECKING:
@@ -380,7 +379,7 @@ class ModelDynamics(Dynamics):
 
     def joint_velocity(self) -> Traced | None:
         traced = self.model.traced("joint_velocity")
-        return None if is_identity(traced, self.nv) else traced
+        return None if _is_identity(traced, self.nv) else traced
 
     def rows(self) -> Traced | None:
         if not self.model.is_constrained:
@@ -409,6 +408,15 @@ class ModelDynamics(Dynamics):
 
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         return self.model.parameter_vector(parameters) if parameters else self._nominal.copy()
+
+
+def _is_identity(velocity: Traced, nv: int) -> bool:
+    """Whether (q, v, p) -> w gives v itself."""
+    import casadi
+
+    q, v, p = (symbol(name, *size) for name, size in velocity.inputs.items())
+    w = velocity.expressions(q, v, p)[0]
+    return shape(w) == (nv,) and casadi.is_equal(to_sx(w), to_sx(v), 2)
 
 
 @cache

@@ -14,9 +14,9 @@ import numpy as np
 from heavytop._progress import Progress
 from heavytop.compile import Steps
 from heavytop.errors import SimulationError
+from heavytop.simulate.controller import hosted
 from heavytop.simulate.events import POINTS, EventLog, Reached, crossings
 from heavytop.simulate.inputs import call_back
-from heavytop.simulate.python_controller import hosted
 from heavytop.simulate.recording import Recording, Records, RunProblem, check_room
 from heavytop.simulate.run_compilation import Native
 

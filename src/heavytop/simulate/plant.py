@@ -23,7 +23,7 @@ from heavytop._arrays import Array, as_array, concatenate, shape, vector
 from heavytop.compile import TIME, Traced, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError, unknown_name
-from heavytop.simulate import energy_monitor as watch, law_status
+from heavytop.simulate import controller, energy_monitor as watch
 from heavytop.simulate.controller import BoundLaw
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.tape import Slot, Slots, Tape, TapeValue
@@ -241,8 +241,8 @@ class Plant:
         reported = self.power is None or self.work is not None or (self.is_constrained and len(self.power.outputs) > 2)
         self.watched = kept if reported else None
         self.watch = make("watch", (watch.size(self.watched),)) if self.watched is not None else None
-        reported = law is not None and law_status.STATUS in law.traced.outputs
-        self.law_failure = make("law_failure", (law_status.HEAD + self.nq,)) if reported else None
+        reported = law is not None and controller.STATUS in law.traced.outputs
+        self.law_failure = make("law_failure", (controller.HEAD + self.nq,)) if reported else None
         self.status = make("status") if reported else None
         flats = (self.v, self.memory if control.kind == "continuous" else None, self.work)
         self.flats: tuple[Slot, ...] = tuple(slot for slot in flats if slot is not None)
@@ -483,7 +483,7 @@ class Plant:
         results = self.call(law.traced, *self._arguments(law, state, c))
         outputs = dict(zip(law.traced.outputs, results, strict=True))
         if self.status is not None:  # in a separate slot, so that rounds of a repetition add to it
-            self.tape.call(law_status.first(), (self.status, outputs[law_status.STATUS]), (self.status,))
+            self.tape.call(controller.first_status(), (self.status, outputs[controller.STATUS]), (self.status,))
         return outputs["u"], outputs.get("z_rate")
 
     def _arguments(self, law: BoundLaw, state: PlantState, c: float) -> list[Array]:

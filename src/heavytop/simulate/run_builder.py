@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from heavytop.simulate.controller import LawFailure
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.energy_monitor import OPEN, Watched
 from heavytop.simulate.invariants import HALF_A_TURN
-from heavytop.simulate.law_status import LawFailure
 from heavytop.simulate.outcome import Ending, Outcome, place_in, summary
 from heavytop.simulate.recording import Recording, Records, RunProblem
 from heavytop.simulate.run import Run, Settings, Timing

@@ -9,10 +9,10 @@ import numpy as np
 
 from heavytop.compile import Schedule, Stepper, Traced, trace
 from heavytop.errors import SimulationError, unknown_name
+from heavytop.simulate.controller import STATUS, keep_failure
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.energy_monitor import watch
 from heavytop.simulate.integrators.base import Integrator
-from heavytop.simulate.law_status import STATUS, keep
 from heavytop.simulate.plant import Control, Plant, PlantState
 from heavytop.simulate.tape import Slot, Tape
 
@@ -191,7 +191,9 @@ class _Assembly:
         status = self.channels[STATUS] if self.sampled else plant.status
         if status is not None:
             tape.call(
-                keep(plant.nq, self.integrator.chooses_step), (plant.q, status, plant.law_failure), (plant.law_failure,)
+                keep_failure(plant.nq, self.integrator.chooses_step),
+                (plant.q, status, plant.law_failure),
+                (plant.law_failure,),
             )
 
     def _watch(self, tape: Tape) -> Slot | None:

@@ -119,7 +119,7 @@ class StackedLaws:
 
     @property
     def host(self) -> Any:
-        """The laws together, if they are computed in Python at every sample (:mod:`heavytop.simulate.python_controller`)."""
+        """The laws together, if they are computed in Python at every sample (:class:`heavytop.simulate.controller.Host`)."""
         return None if self.laws[0].host is None else self
 
     @property

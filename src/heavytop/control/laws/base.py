@@ -98,7 +98,7 @@ class BaseController(Value, ABC):
 
     @property
     def host(self) -> Any:
-        """What answers in Python at every sample (:mod:`heavytop.simulate.python_controller`); None: the whole is native code."""
+        """What answers in Python at every sample (:class:`heavytop.simulate.controller.Host`); None: the whole is native code."""
         return None if self.controller is None else getattr(self.controller, "host", None)
 
     @abstractmethod

@@ -172,7 +172,7 @@ class Predictive(BaseController):
         return np.zeros((*np.shape(times), self.model.nu))
 
     def composed(self, model: Any) -> Traced:
-        """The placeholder in native code: inputs of the sample and measurements for it (:mod:`heavytop.simulate.python_controller`)."""
+        """The placeholder in native code: inputs of the sample and measurements for it (:class:`heavytop.simulate.controller.Host`)."""
         own = self.model
         check_sizes(own, model, "predictive control", PART)
         s = {"t": symbol("t"), "q": symbol("q", own.nq), "v": symbol("v", own.nv), "signal": symbol("signal", own.nu)}

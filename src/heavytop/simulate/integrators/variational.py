@@ -20,13 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, jacobian, substitute, symbol, transpose, vector
+from heavytop._arrays import Array, jacobian, substitute, symbol, to_sx, transpose, vector
 from heavytop.compile import Shape, Traced, trace_of
 from heavytop.errors import SimulationError
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import SLOW, Integrator, need_unconstrained, relative_size
 from heavytop.simulate.plant import Plant, PlantState
-from heavytop.simulate.velocity_map import velocity_map
 from heavytop.system import solve_definite
 
 
@@ -118,7 +117,7 @@ class _Pieces:
             )
         self.energies, self.c, self._force = energies, dynamics.coordinates, dynamics.force()
         self.n, self.nq, self.np = dynamics.nv, dynamics.nq, energies.inputs["p"][0]
-        self.map = velocity_map(dynamics.motion(), self.nq, self.n)
+        self.map = _velocity_map(dynamics.motion(), self.nq, self.n)
 
     def _velocity_of(self, q: Array, w: Array, p: Array) -> Array:
         """v from the blocks' velocities w = W v."""
@@ -225,3 +224,18 @@ class _Pieces:
         moved = self.c.retract(s["q"], s["delta"])
         residual = np.maximum(s["residual"], s["change"])
         return trace_of("finish", s, {"q": moved, "momentum": right, "residual": residual})
+
+
+def _velocity_map(motion: Traced, nq: int, nv: int) -> Traced | None:
+    """W(q, p) (nv, nv) of ``joint_velocity = W v``; None if it is the identity."""
+    import casadi
+
+    q, v = symbol("q", nq), symbol("v", nv)
+    u, p = (symbol(n, motion.inputs[n][0]) for n in ("u", "p"))
+    matrix = jacobian(motion.expressions(q, v, u, p)[0], v)
+    entries = to_sx(matrix)
+    if entries.is_constant() and np.array_equal(
+        np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(nv, nv), np.eye(nv)
+    ):
+        return None
+    return trace_of("velocity_map", {"q": q, "p": p}, {"W": matrix})
