@@ -88,8 +88,6 @@ class Propulsion:
 def typical_propulsion(vehicle: Vehicle) -> Propulsion:
     """Coefficients of a vehicle without data: motors of 20 ms, the limits of its thrusts at 1000 rad/s, its air drag at the rotors.
 
-    Examples
-    --------
     >>> from heavytop.copters import quadcopter
     >>> p = typical_propulsion(quadcopter())
     >>> [round(float(x), 6) for x in p.thrust_range], p.time_constant

@@ -53,8 +53,6 @@ def agile_law(
 ) -> FeedbackLaw:
     """The energy-based law of a vehicle with these poles, torques before thrust at the limits.
 
-    Examples
-    --------
     >>> from heavytop.copters import quadcopter
     >>> agile_law(quadcopter()).kind
     'energy'

@@ -76,8 +76,6 @@ class Remaining:
 def remaining(vehicle: Vehicle, *dead: int) -> Remaining:
     """Capabilities of a vehicle with fixed rotors of which some are dead.
 
-    Examples
-    --------
     >>> from heavytop.copters import quadcopter
     >>> print(remaining(quadcopter(), 1))
     it holds its position and spins; its heading is given up.
@@ -335,7 +333,6 @@ class Failover(Wrapper):
         self.own_state_size = 2 * vehicle.model.nu
 
     def first(self) -> np.ndarray:
-        """Hovering commands, no suspicion."""
         return np.concatenate([hover_levels(self.hull, self.actuators), np.zeros(self.vehicle.model.nu)])
 
     def _suspicion(self, at: Seen) -> list[Array]:
@@ -371,7 +368,6 @@ class Failover(Wrapper):
         return vector(*(np.where(count > 0.5 * LATCHED, 1.0, 0.0) for count in self._suspicion(at)))
 
     def acted(self, at: Seen, u: Array) -> Array:
-        """The inputs of the active law."""
         dead = self.dead(at)
         p = self.vehicle.model.parameter_vector()
         for k, law in enumerate(self.laws):

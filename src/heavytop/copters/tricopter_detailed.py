@@ -117,8 +117,6 @@ def tricopter_with_load_full(
 ) -> Vehicle:
     """The tricopter with load as eight bodies with 15 degrees of freedom, flown by the law of its reduced model with nine degrees of freedom.
 
-    Examples
-    --------
     >>> craft = tricopter_with_load_full()
     >>> craft.full.model
     Model('tricopter_with_load_full': nq=30, nv=15, nu=9, bodies=8)

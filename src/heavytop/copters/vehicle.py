@@ -248,7 +248,6 @@ class RedundantLaw(FeedbackLaw):
 
     @property
     def state_size(self) -> int:
-        """Number of integrals."""
         return self.inner.state_size
 
     @cached_property

@@ -53,8 +53,6 @@ def tricopter_load() -> System:
     The angular velocity of the load is relative to the world (example 7). Inputs: three tilt torques in the arms' joints and
     three propeller torques. Frames as in eq. 3.100; inertia and air drag of every body, friction in every joint.
 
-    Examples
-    --------
     >>> tricopter_load().derive()
     Model('tricopter with load': nq=30, nv=15, nu=6, bodies=8)
     """

@@ -107,8 +107,6 @@ def furuta() -> System:
 def chain(n: int = 5) -> System:
     """A chain of ``n`` equal slender rods of 1 kg and 1 m, hinged alternately about the y and x axes; each angle is relative.
 
-    Examples
-    --------
     >>> chain(3).derive()
     Model('chain of 3': nq=3, nv=3, nu=0, bodies=3)
     """

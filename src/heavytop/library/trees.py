@@ -24,8 +24,6 @@ def bare_tricopter_load() -> System:
 
     The velocities are body twists and parent-relative angular velocities.
 
-    Examples
-    --------
     >>> bare_tricopter_load().derive()
     Model('tricopter with load, bare': nq=27, nv=15, nu=6, bodies=8)
     """
@@ -50,8 +48,6 @@ def bare_tricopter_load() -> System:
 def panda() -> System:
     """The Franka Panda arm: seven hinges with motors, parameters of its URDF, the fingers locked.
 
-    Examples
-    --------
     >>> panda().derive()
     Model('panda': nq=7, nv=7, nu=7, bodies=7)
     """
@@ -73,8 +69,6 @@ def panda() -> System:
 def random_chain(n: int = 5) -> System:
     """``n`` links with random inertias and a motor in every hinge; consecutive axes are perpendicular.
 
-    Examples
-    --------
     >>> random_chain(3).derive()
     Model('random chain of 3': nq=3, nv=3, nu=3, bodies=3)
     """

@@ -70,7 +70,6 @@ class CommandMemory(Wrapper):
         return np.tile(hover_levels(self.hull, self.actuators), self.count)
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
-        """The commands."""
         return {"commands": at.z}
 
     def following(self, at: Seen, u: Array) -> Array:

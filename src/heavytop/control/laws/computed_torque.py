@@ -58,7 +58,6 @@ class ComputedTorque(FeedbackLaw):
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """Causes of the statuses 1 and 2."""
         return CAUSES
 
     def _numbers(self, arguments: Sequence[Array]) -> np.ndarray:

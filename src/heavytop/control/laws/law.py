@@ -52,8 +52,7 @@ class FeedbackLaw(BaseController, Shown):
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
-    >>> from heavytop.control import energy_law
-    >>> isinstance(energy_law(craft.model, craft.prototype), FeedbackLaw)
+    >>> isinstance(craft.law(limits=False), FeedbackLaw)
     True
     """
 
@@ -229,8 +228,7 @@ class Law(FeedbackLaw):
     --------
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
-    >>> from heavytop.control import energy_law
-    >>> law = energy_law(craft.model, craft.prototype)
+    >>> law = craft.law(limits=False)
     >>> law(craft.model.neutral(), np.zeros(6), craft.model.neutral()).round(4)  # hover: a quarter of the weight each
     array([2.2072, 2.2073, 2.2072, 2.2073])
     """
@@ -271,7 +269,6 @@ class Law(FeedbackLaw):
 
     @property
     def state_size(self) -> int:
-        """Number of integrals."""
         return sum(i.size for i in self.integrals)
 
     # --- poles ------------------------------------------------------------------------------------------------------------
@@ -295,8 +292,7 @@ class Law(FeedbackLaw):
         --------
         >>> from heavytop.copters import quadcopter
         >>> craft = quadcopter()
-        >>> from heavytop.control import energy_law
-        >>> energy_law(craft.model, craft.prototype).poles()[:3].round(2)
+        >>> craft.law(limits=False).poles()[:3].round(2)
         array([-2.+0.j, -2.+0.j, -2.+0.j])
         """
         if q is None and v is None:

@@ -229,8 +229,6 @@ class TiltingLaw(Law):
     With a bounded tilt rate its states are the integrals followed by the tilts (rad) of the last sample; sampled with the period of the
     limits, the next state is the commanded tilt.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from heavytop.control import energy_law
     >>> from heavytop.copters import tricopter
@@ -247,7 +245,6 @@ class TiltingLaw(Law):
 
     @property
     def state_size(self) -> int:
-        """Number of integrals and stored tilts."""
         return super().state_size + len(self.limits.rate_limited)
 
     def symbols(self) -> dict[str, Array]:

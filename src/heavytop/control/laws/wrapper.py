@@ -328,26 +328,21 @@ class Wrapper(BaseController):
 
     @property
     def signal_size(self) -> int:
-        """Of the inner controller and of the wrapper."""
         return self.controller.signal_size + self.own_signal_size
 
     @property
     def state_size(self) -> int:
-        """Of the wrapper and of the inner controller."""
         return self.own_state_size + self.controller.state_size
 
     @property
     def needs_reference(self) -> bool:
-        """As the inner controller."""
         return bool(getattr(self.controller, "needs_reference", False))
 
     @property
     def lead_time(self) -> float:
-        """As the inner controller."""
         return float(getattr(self.controller, "lead_time", 0.0))
 
     def referred(self, reference: Any) -> Any:
-        """As the inner controller."""
         inner = getattr(self.controller, "referred", None)
         return reference if inner is None else inner(reference)
 
@@ -494,7 +489,6 @@ class Tracking(Wrapper):
 
     @property
     def needs_reference(self) -> bool:
-        """It has one."""
         return False
 
     def own_signal(self, times: np.ndarray) -> np.ndarray:

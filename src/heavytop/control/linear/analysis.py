@@ -35,8 +35,7 @@ class ClosedLoop(Portable):
     --------
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
-    >>> from heavytop.control import energy_law
-    >>> loop = ClosedLoop(craft.model, energy_law(craft.model, craft.prototype).with_reference(craft.model.neutral()))
+    >>> loop = ClosedLoop(craft.model, craft.law(limits=False).with_reference(craft.model.neutral()))
     >>> run = loop.fly((craft.model.neutral(), np.array([0.5, 0, 0, 0, 0, 0])), until=8.0, step=0.02)
     >>> bool(np.abs(run.q[-1, 0]) < 0.01)
     True
@@ -199,8 +198,7 @@ def linearize(
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
-    >>> from heavytop.control import energy_law
-    >>> controller = energy_law(craft.model, craft.prototype).with_reference(craft.model.neutral())
+    >>> controller = craft.law(limits=False).with_reference(craft.model.neutral())
     >>> linearize(craft.model, controller, craft.model.neutral()).is_stable()
     True
     """
@@ -247,8 +245,7 @@ def hover(law: Law, q: Array | None = None, *, plant: Model | None = None) -> Li
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
-    >>> from heavytop.control import energy_law
-    >>> hover(energy_law(craft.model, craft.prototype)).is_stable()
+    >>> hover(craft.law(limits=False)).is_stable()
     True
     """
     target = law.model.neutral() if q is None else np.asarray(q, dtype=float)
@@ -311,9 +308,8 @@ def energy_balance(controller: Tracking, flight: Run) -> EnergyBalance:
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
-    >>> from heavytop.control import energy_law
     >>> from heavytop.simulate import simulate
-    >>> controller = energy_law(craft.model, craft.prototype).with_reference(craft.model.neutral())
+    >>> controller = craft.law(limits=False).with_reference(craft.model.neutral())
     >>> start = craft.model.neutral(), np.array([0.5, 0, 0, 0, 0, 0])
     >>> run = simulate(craft.model, start, until=0.5, step=0.005, control=controller, hold="continuous")
     >>> W = energy_balance(controller, run).W
@@ -406,8 +402,7 @@ def region_of_attraction(
     --------
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()
-    >>> from heavytop.control import energy_law
-    >>> controller = energy_law(craft.model, craft.prototype).with_reference(craft.model.neutral())
+    >>> controller = craft.law(limits=False).with_reference(craft.model.neutral())
     >>> start = random_states(craft.model, 4, distance=1.0)
     >>> region_of_attraction(craft.model, controller, start, until=8.0, step=0.02).share
     1.0

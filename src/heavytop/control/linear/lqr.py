@@ -195,11 +195,9 @@ class LinearQuadratic(BaseController):
 
     @property
     def signal_size(self) -> int:
-        """Size of q_R, v_R, u_R and K together."""
         return sum(self._sizes)
 
     def signal(self, times: Numbers) -> np.ndarray:
-        """Samples (..., signal_size)."""
         t = np.asarray(times, dtype=float)
         flat = t.reshape(-1) - self.reference.start_time
         q, v, _ = self.reference(flat)

@@ -150,7 +150,6 @@ class Predictive(BaseController):
 
     @property
     def answer_size(self) -> int:
-        """Number of inputs."""
         return self.model.nu
 
     def sessions(self, count: int) -> list[Callable[[float, np.ndarray, np.ndarray], np.ndarray]]:

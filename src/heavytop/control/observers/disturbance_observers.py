@@ -107,7 +107,6 @@ class ThrustScale(_Observer):
         return old + share * (vector(np.vecdot(felt, assumed), np.vecdot(assumed, assumed)) - old)
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
-        """The scale."""
         sums = self._sums(at)
         return {"thrust_scale": vector(within(sums[0] / np.maximum(sums[1], 1.0), self.lowest, self.highest))}
 
@@ -157,7 +156,6 @@ class ForceObserver(_Observer):
         return at.shared["force"]
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
-        """The disturbance."""
         return {"force": self._force(at)}
 
     def following(self, at: Seen, u: Array) -> Array:
@@ -202,7 +200,6 @@ class MomentObserver(_Observer):
         return at.shared["moment"]
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
-        """The disturbance."""
         return {"moment": self._moment(at)}
 
     def following(self, at: Seen, u: Array) -> Array:

@@ -108,7 +108,6 @@ class Identified(Wrapper):
         return levels, errors
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
-        """The pair with the least error."""
         _, errors = self._models(at)
         best, delay, lag = errors[0], self.pairs[0][0] * at.period + 0 * errors[0], self.pairs[0][1] + 0 * errors[0]
         for (samples, time), error in zip(self.pairs[1:], errors[1:], strict=True):

@@ -111,7 +111,6 @@ class Noisy(Wrapper):
         return Stream(self.seed, (*self.members, self.own_signal_size))
 
     def seen(self, at: Seen) -> dict[str, Array]:
-        """The measured state."""
         if (at.model.nq, at.model.nv) != (self.model.nq, self.model.nv):
             raise ControlError(
                 f"the noise was made for {self.model.name!r} with nq = {self.model.nq}, nv = {self.model.nv}; {at.model.name!r} has "
@@ -154,7 +153,6 @@ class Delayed(Wrapper):
         return np.concatenate([self._start] * self.samples, axis=-1)
 
     def seen(self, at: Seen) -> dict[str, Array]:
-        """The oldest measurement in the queue."""
         if self._sizes != (at.model.nq, at.model.nv):
             raise wrong_shape(
                 f"start (q, v) of the delay for {at.model.name!r}", (at.model.nq, at.model.nv), self._sizes

@@ -137,7 +137,6 @@ class Sensed(Wrapper):
 
     @property
     def provides(self) -> Mapping[str, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Sizes of the measured signals."""
         return {name: self._noise_size(name) for name in self.names if name in ("accelerometer", "rotor_speeds")}
 
     def _noise_size(self, name: str) -> int:
@@ -196,7 +195,6 @@ class Sensed(Wrapper):
         return concatenate(*parts)
 
     def plant(self, model: Any) -> PartialPlant:
-        """The vehicle with the measured signals."""
         own = self.model
         check_part(own, model)
         if "rotor_speeds" in self.names and model.nv < own.nv + own.nu:

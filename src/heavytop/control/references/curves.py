@@ -140,47 +140,22 @@ def minimum_snap(points: Numbers, times: Numbers) -> PiecewisePolynomial:
     It starts and ends at rest (velocity, acceleration and jerk vanish); the minimum consists of polynomials of degree seven and is smooth up to the
     sixth derivative.
 
-    Examples
-    --------
-    >>> curve = minimum_snap([[0, 0, 0], [1, 1, 0], [2, 0, 1]], [0.0, 1.0, 2.5])
+    >>> curve = minimum_snap([[0, 0, 0], [1, 1, 2], [2, 0, 1]], [0.0, 1.0, 2.5])
     >>> curve(1.0).round(12)
-    array([1., 1., 0.])
+    array([1., 1., 2.])
     """
     points, times = np.asarray(points, dtype=float), np.asarray(times, dtype=float)
     if points.ndim != 2 or len(points) < 2:
         raise wrong_shape("points of minimum_snap", ("m + 1", "n"), points.shape)
     if times.shape != (len(points),):
         raise wrong_shape("times of minimum_snap", (len(points),), times.shape)
-    lengths = np.diff(times)
-    if not np.all(lengths > 0):
+    if not np.all(np.diff(times) > 0):
         raise ControlError(f"the times of minimum_snap must increase, got {times.tolist()}.")
-    m, n = len(lengths), points.shape[1]
-    rows, right = [], []
+    from scipy.interpolate import make_interp_spline
 
-    def derivative(segment: int, order: int, x: float) -> np.ndarray:
-        """Row of the order-th derivative at x (local time, scaled by the length of the segment)."""
-        row = np.zeros(8 * m)
-        T = lengths[segment]
-        for i in range(order, 8):
-            row[8 * segment + i] = factorial(i) / factorial(i - order) * x ** (i - order) / T**order
-        return row
-
-    def demand(row: np.ndarray, value: np.ndarray) -> None:
-        rows.append(row)
-        right.append(value)
-
-    for k in range(m):
-        demand(derivative(k, 0, 0.0), points[k])
-        demand(derivative(k, 0, 1.0), points[k + 1])
-    for order in (1, 2, 3):
-        demand(derivative(0, order, 0.0), np.zeros(n))
-        demand(derivative(m - 1, order, 1.0), np.zeros(n))
-    for k in range(m - 1):
-        for order in range(1, 7):
-            demand(derivative(k, order, 1.0) - derivative(k + 1, order, 0.0), np.zeros(n))
-    scaled = np.linalg.solve(np.array(rows), np.array(right)).reshape(m, 8, n)
-    powers = lengths[:, None] ** -np.arange(8)
-    return PiecewisePolynomial(times, scaled * powers[:, :, None])
+    rest = [(order, np.zeros(points.shape[1])) for order in (1, 2, 3)]
+    spline = make_interp_spline(times, points, k=7, bc_type=(rest, rest))
+    return PiecewisePolynomial(times, np.stack([spline(times[:-1], i) / factorial(i) for i in range(8)], axis=1))
 
 
 def derivatives(curve: Curve, order: int, name: str = "curve") -> Traced:

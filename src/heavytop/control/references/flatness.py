@@ -138,17 +138,17 @@ def flat_reference(
     gravity, rates = numeric_gravity(model), derivatives(curve, 4)
     horizon = duration or period or 10.0
     zeros = _zeros(rates, gravity, horizon, model)
+    series = [_series(curve, t) for t in zeros]
+
+    def axis_at(t: np.ndarray) -> Unit:
+        _, _, r2, r3, r4 = rates(t)
+        return _axis_through_zeros(t, r2 - gravity, r3, r4, zeros, series)
+
     if yaw_rate is not None:
         if side is not None or duration is None or period is not None:
             raise ControlError(
                 "a yaw rate is integrated: give a heading at the start and a duration, no side vector and no period."
             )
-        series = [_series(curve, t) for t in zeros]
-
-        def axis_at(t: np.ndarray) -> Unit:
-            _, _, r2, r3, r4 = rates(t)
-            return _axis_through_zeros(t, r2 - gravity, r3, r4, zeros, series)
-
         start = np.asarray((1.0, 0.0, 0.0) if heading is None else heading, dtype=float)
         return yaw_reference(model, axis_at, rates, yaw_rate, start, duration)
     if not zeros:
@@ -157,12 +157,10 @@ def flat_reference(
         attitude = attitude_about(unit_vector(r2 - gravity, r3, r4), side, heading)
         reference = _traced(model, t, motion_of(*attitude, r, r1, r2), duration, period)
     else:
-        series = [_series(curve, t) for t in zeros]
 
         def evaluate(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            r, r1, r2, r3, r4 = rates(t)
-            axis = _axis_through_zeros(t, r2 - gravity, r3, r4, zeros, series)
-            return coordinates_of_motion(model, *motion_of(*attitude_about(axis, side, heading), r, r1, r2))
+            attitude = attitude_about(axis_at(t), side, heading)
+            return coordinates_of_motion(model, *motion_of(*attitude, *rates(t)[:3]))
 
         reference = Reference(model, evaluate, duration=duration, period=period, breaks=zeros)
     check_regular(reference)

@@ -57,7 +57,6 @@ class Governed(Wrapper):
             raise ControlError("distance, velocity, speed and homing of a governor must be positive.")
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
-        """The governed reference."""
         hull = self.hull
         motion = hull.motion(at.q, at.v)
         wanted, acceleration, turn = hull.reference(*at.reference)

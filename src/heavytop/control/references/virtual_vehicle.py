@@ -32,12 +32,11 @@ class VirtualVehicle(BaseController):
 
     Examples
     --------
-    >>> from heavytop.control import energy_law
     >>> from heavytop.copters import quadcopter
     >>> craft, t = quadcopter(), np.linspace(0.0, 1.0, 11)
     >>> rest = np.tile(craft.model.neutral(), (11, 1))
     >>> reference = recorded_reference(craft.model, t, rest, np.zeros((11, 6)), np.zeros((11, 6)))
-    >>> VirtualVehicle(energy_law(craft.model, craft.prototype), reference).state_size == craft.model.nq + craft.model.nv
+    >>> VirtualVehicle(craft.law(limits=False), reference).state_size == craft.model.nq + craft.model.nv
     True
     """
 
@@ -49,12 +48,10 @@ class VirtualVehicle(BaseController):
 
     @property
     def law(self) -> Law:
-        """Law of the real vehicle."""
         return self._law
 
     @property
     def signal_size(self) -> int:
-        """Size of the outer reference."""
         return self._inner.signal_size
 
     @property
@@ -73,7 +70,6 @@ class VirtualVehicle(BaseController):
         return self
 
     def signal(self, times: Numbers) -> np.ndarray:
-        """Samples of the outer reference."""
         return self._inner.signal(times)
 
     def initial_state(self) -> np.ndarray:
@@ -82,7 +78,6 @@ class VirtualVehicle(BaseController):
         return np.concatenate([q, v, self.law.initial_state()])
 
     def composed(self, model: Model) -> Traced:
-        """The controller as traced function."""
         self.law.check_plant(model)
         own, nz = self.guide.model, self.law.state_size
         inner = self._inner.traced(own)
@@ -148,12 +143,11 @@ def recorded_reference(model: Model, t: Any, q: Any, v: Any, a: Any, period: flo
 def virtual_reference(guide: Law, reference: Reference, until: float | None = None, step: float = 1e-3) -> Reference:
     """Feasible reference: the motion of a virtual vehicle along ``reference``, simulated beforehand.
 
-    >>> from heavytop.control import energy_law
     >>> from heavytop.copters import quadcopter
     >>> craft, t = quadcopter(), np.linspace(0.0, 1.0, 11)
     >>> rest = np.tile(craft.model.neutral(), (11, 1))
     >>> reference = recorded_reference(craft.model, t, rest, np.zeros((11, 6)), np.zeros((11, 6)))
-    >>> virtual_reference(energy_law(craft.model, craft.prototype), reference, until=0.1, step=0.01).duration
+    >>> virtual_reference(craft.law(limits=False), reference, until=0.1, step=0.01).duration
     0.1
     """
     model = guide.model

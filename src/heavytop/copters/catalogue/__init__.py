@@ -28,10 +28,12 @@ BUILDERS: dict[str, Callable[[], Vehicle]] = {
 }  # fmt: skip
 
 
+FOLDER = resources.files("heavytop.copters.catalogue")
+
+
 def airframes() -> tuple[str, ...]:
     """Names of the airframes in the catalogue of published parameters."""
-    folder = resources.files(__package__ or "heavytop.copters.catalogue")
-    return tuple(sorted(item.name[:-5] for item in folder.iterdir() if item.name.endswith(".toml")))
+    return tuple(sorted(item.name[:-5] for item in FOLDER.iterdir() if item.name.endswith(".toml")))
 
 
 def names() -> tuple[str, ...]:
@@ -65,6 +67,5 @@ def load(name: str | Path) -> Vehicle:
     if key in BUILDERS:
         return BUILDERS[key]()
     if key in airframes():
-        folder = resources.files(__package__ or "heavytop.copters.catalogue")
-        return read_airframe(folder.joinpath(f"{key}.toml").read_text(encoding="utf-8"), f"{key}.toml")
+        return read_airframe(FOLDER.joinpath(f"{key}.toml").read_text(encoding="utf-8"), f"{key}.toml")
     raise unknown_name("vehicle", text, names())

@@ -53,8 +53,6 @@ class Gain:
 class Recipe:
     """The gains of a vehicle, and the prototypes made of them.
 
-    Examples
-    --------
     >>> from heavytop.copters import quadcopter
     >>> recipe = recipe_of(quadcopter())
     >>> [(gain.name, round(gain.value, 3)) for gain in recipe.gains][:2]

@@ -53,8 +53,6 @@ class _Pilot(Wrapper):
 class NativeLoop:
     """A vehicle with one of its laws, ready to be stepped.
 
-    Examples
-    --------
     >>> from heavytop.copters import tricopter
     >>> vehicle = tricopter()
     >>> loop = NativeLoop(vehicle, "energy")

@@ -108,8 +108,6 @@ def _least(
 def looping(vehicle: Vehicle, radius: float = 1.5, turn: float = 3.6, plane: str = "xz", rest: float = 1.4) -> Maneuver:
     """A loop in a vertical plane ("xz" or "yz") from rest to rest within ``turn`` seconds, the thrust axis along the force.
 
-    Examples
-    --------
     >>> from heavytop.copters import quadcopter
     >>> low, high = looping(quadcopter()).thrusts()
     >>> float(low.min().round(3)), float(high.max().round(3))
