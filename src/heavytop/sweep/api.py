@@ -13,7 +13,7 @@ from heavytop._memory import available_memory
 from heavytop.copters import Vehicle
 from heavytop.errors import SweepError, unknown_name
 from heavytop.simulate import Dynamics
-from heavytop.sweep.cases import BatchCases, Cases, FunctionCases, Output, is_function, missing
+from heavytop.sweep.cases import Cases, FunctionCases, Output, is_function
 from heavytop.sweep.cluster import Cluster, connected
 from heavytop.sweep.engine import Tally, in_process
 from heavytop.sweep.flight_cases import FlightCases
@@ -22,7 +22,7 @@ from heavytop.sweep.measure import as_measures
 from heavytop.sweep.model_cases import ModelCases
 from heavytop.sweep.result import Result, in_memory, open_result
 from heavytop.sweep.store import DONE, GIVEN_UP, OPEN, Store, reopen_damaged
-from heavytop.sweep.study import Study, describe, write_into
+from heavytop.sweep.study import Study, describe, empty_arrays, write_into
 from heavytop.system import Model
 
 RETRIES = 3
@@ -194,8 +194,7 @@ def _cases(
         )
     if trajectories:
         raise SweepError("trajectories are kept of models and vehicles only; return the numbers from the function.")
-    kind = BatchCases if batched else FunctionCases
-    return kind(make, None if measure is None else as_measures(measure), names)
+    return FunctionCases(make, None if measure is None else as_measures(measure), names, batched)
 
 
 def run_study(
@@ -225,28 +224,46 @@ def run_study(
         raise SweepError(f'workers={workers} are those of a cluster on this machine: give client="local" too.')
     if timeout is not None and (not isinstance(timeout, int | float | np.number) or not timeout > 0):
         raise SweepError(f"timeout must be None or a positive number of seconds, got {timeout!r}.")
-    if store is not None:
+    if store is None:
+        path, chunks = None, study.chunks
+        indices = list(range(len(chunks)))
+        _check_room(study)
+        arrays = empty_arrays(study)
+
+        def keep(index: int, output: Output, given_up: bool) -> None:
+            write_into(arrays, chunks.region(index), output, study.layout)
+    else:
         if not isinstance(store, str | Path) or not str(store) or "\0" in str(store):
             raise SweepError(f"store must be None or the path of a folder such as 'study.zarr', got {store!r}.")
-        return _into_store(study, Store(store), client, workers, retries, timeout, retry_failed, progress)
-    chunks, layout = study.chunks, study.layout
-    _check_room(study)
-    arrays = {
-        n: np.full((*chunks.shape, *e.shape), missing(np.dtype(e.dtype)), dtype=e.dtype) for n, e in layout.items()
-    }
-    arrays |= {"outcome": np.full(chunks.shape, -1, dtype=np.int8), "end_time": np.full(chunks.shape, np.nan)}
-    arrays["cause"] = np.full(chunks.shape, "", dtype=object)
+        opened = _opened(study, Store(store), retry_failed)
+        path, chunks, indices = opened.path, opened.chunks, np.flatnonzero(opened.marks() == OPEN).tolist()
 
-    def keep(index: int, output: Output, given_up: bool) -> None:
-        write_into(arrays, chunks.region(index), output, layout)
+        def keep(index: int, output: Output, given_up: bool) -> None:
+            opened.write(index, output, study, GIVEN_UP if given_up else DONE)
 
-    with Tally(study.grid.points, 0, progress) as tally:
+    with Tally(study.grid.points, study.grid.points - sum(map(chunks.points, indices)), progress) as tally:
         if client is None:
-            in_process(study, chunks, range(len(chunks)), keep, tally)
-        else:
+            in_process(study, chunks, indices, keep, tally)
+        elif indices:
             with connected(client, workers) as (made, revive):
-                Cluster(made, study, chunks, None, retries, timeout, keep, tally, revive).run(range(len(chunks)))
-    return in_memory(study, arrays, layout)
+                Cluster(made, study, chunks, path, retries, timeout, keep, tally, revive).run(indices)
+    if path is None:
+        return in_memory(study, arrays, study.layout)
+    opened.tidy()
+    return open_result(path, study, check=False)
+
+
+def _opened(study: Study, store: Store, retry_failed: bool) -> Store:
+    """The store of a study, made or checked, ready to be continued."""
+    if store.exists:
+        store.check(study)
+        reopen_damaged(store)
+        if retry_failed:
+            store.reopen(np.flatnonzero(store.marks() == GIVEN_UP).tolist())
+    else:
+        store.create(study)
+    store.tidy()
+    return store
 
 
 def _check_room(study: Study) -> None:
@@ -258,36 +275,3 @@ def _check_room(study: Study) -> None:
             f"{study.grid.points:,} points of {each} bytes do not fit into the {room / 1e9:.3g} GB of memory that are free: give a path, "
             "store='study.zarr'."
         )
-
-
-def _into_store(
-    study: Study,
-    store: Store,
-    client: Any,
-    workers: int | None,
-    retries: int,
-    timeout: float | None,
-    retry_failed: bool,
-    progress: bool | None,
-) -> Result:
-    if store.exists:
-        store.check(study)
-        reopen_damaged(store)
-        if retry_failed:
-            store.reopen(np.flatnonzero(store.marks() == GIVEN_UP).tolist())
-    else:
-        store.create(study)
-    store.tidy()
-    chunks, indices = store.chunks, np.flatnonzero(store.marks() == OPEN).tolist()
-
-    def keep(index: int, output: Output, given_up: bool) -> None:
-        store.write(index, output, study, GIVEN_UP if given_up else DONE)
-
-    with Tally(study.grid.points, study.grid.points - sum(map(chunks.points, indices)), progress) as tally:
-        if client is None:
-            in_process(study, chunks, indices, keep, tally)
-        elif indices:
-            with connected(client, workers) as (made, revive):
-                Cluster(made, study, chunks, store.path, retries, timeout, keep, tally, revive).run(indices)
-    store.tidy()
-    return open_result(store.path, study, check=False)

@@ -6,7 +6,7 @@ import inspect
 import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from types import FunctionType, MethodType
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from heavytop.errors import HeavytopError, SweepError, unknown_name
 from heavytop.functions import Value, key
 from heavytop.simulate import Ending, Run
-from heavytop.sweep.measure import FAILED, Measured, Measures, endings
+from heavytop.sweep.measure import FAILED, Measured, Measures, as_measures, endings
 
 Values = Mapping[str, np.ndarray]
 
@@ -32,18 +32,10 @@ class Output:
     draws: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def failed(cls, count: int, cause: str, layout: Mapping[str, Measured] | None = None, named: bool = True) -> Output:
-        """Points without a result; numbers are NaN, or the least of their kind. If ``named``, each point has the cause."""
-        measured = {
-            name: Measured(
-                np.full((count, *np.shape(like.values)[1:]), missing(np.asarray(like.values).dtype)),
-                like.unit,
-                like.dims,
-            )
-            for name, like in (layout or {}).items()
-        }
+    def failed(cls, count: int, cause: str) -> Output:
+        """Points without a result, each with the cause."""
         codes = np.full(count, FAILED, dtype=np.int8)
-        return cls(measured, codes, np.full(count, np.nan), dict.fromkeys(range(count), cause) if named else {})
+        return cls({}, codes, np.full(count, np.nan), dict.fromkeys(range(count), cause))
 
 
 def missing(dtype: np.dtype) -> Any:
@@ -59,9 +51,7 @@ def as_type(name: str, values: np.ndarray, dtype: np.dtype, failed: np.ndarray, 
         cast = values.astype(dtype)
         lost = (cast != values) | (cast.astype(values.dtype) != values)  # comparisons of integers with floats round
         for whole, number in ((values, cast), (cast, values)):
-            if (
-                whole.dtype.kind in "iu" and number.dtype.kind == "f"
-            ):  # the largest integers round up to one that is none
+            if whole.dtype.kind in "iu" and number.dtype.kind == "f":  # the largest integers round up beyond their type
                 lost |= number >= float(np.iinfo(whole.dtype).max) + 1.0
         lost &= ~(np.isnan(values) & (cast != cast))  # NaN stays NaN
     cast[failed] = missing(dtype)
@@ -78,36 +68,30 @@ def join(outputs: Sequence[tuple[np.ndarray, Output]], count: int) -> Output:
     """Outputs at their places among ``count`` points."""
     if len(outputs) == 1 and np.array_equal(outputs[0][0], np.arange(count)):
         return outputs[0][1]
-    layout: dict[str, Measured] = {}
-    for _, output in outputs:
-        if output.measured:
-            same_names(output.measured, layout or output.measured)
-            for name, value in output.measured.items():
-                layout[name] = _wide_enough(layout.get(name, value), value)
-    whole = Output.failed(count, "", layout, named=False)
+    measured: dict[str, Measured] = {}
+    for name, like in next((output.measured for _, output in outputs if output.measured), {}).items():
+        found = [np.asarray(output.measured[name].values) for _, output in outputs if name in output.measured]
+        shape = (count, *found[0].shape[1:])
+        measured[name] = replace(like, values=np.full(shape, missing(np.result_type(*{a.dtype for a in found}))))
+    whole = Output(measured, np.full(count, FAILED, dtype=np.int8), np.full(count, np.nan))
     for rows, output in outputs:
         place = places(rows)
         whole.outcome[place], whole.end_time[place] = output.outcome, output.end_time
         whole.causes |= {int(rows[k]): text for k, text in output.causes.items()}
+        if output.measured:
+            same_names(output.measured, measured)
         for name, value in output.measured.items():
-            like = np.asarray(layout[name].values)
-            if np.shape(value.values)[1:] != like.shape[1:]:
+            into, values = measured[name].values, np.asarray(value.values)
+            if values.shape[1:] != into.shape[1:]:
                 raise SweepError(
-                    f"the measure {name!r} has the shape {np.shape(value.values)[1:]} at one point and {like.shape[1:]} at another; a "
-                    "sweep keeps one shape."
+                    f"the measure {name!r} has the shape {values.shape[1:]} at one point and {into.shape[1:]} at another; a sweep keeps one "
+                    "shape."
                 )
-            values = np.asarray(value.values)
-            if values.dtype != like.dtype:
-                values = as_type(
-                    name, values, like.dtype, output.outcome == FAILED, f"needs {like.dtype} for all points"
-                )
-            whole.measured[name].values[place] = values
-    return Output(
-        {n: Measured(v.values, v.unit, v.dims, layout[n].labels) for n, v in whole.measured.items()},
-        whole.outcome,
-        whole.end_time,
-        whole.causes,
-    )
+            if values.dtype != into.dtype:
+                why = f"needs {into.dtype} for all points"
+                values = as_type(name, values, into.dtype, output.outcome == FAILED, why)
+            into[place] = values
+    return whole
 
 
 def places(rows: np.ndarray) -> Any:
@@ -131,14 +115,6 @@ def same_names(found: Mapping[str, Any], first: Mapping[str, Any]) -> None:
         raise SweepError(
             f"measures must be the same at all points: one point {' and '.join(differences)}. Give NaN where there is no number."
         )
-
-
-def _wide_enough(like: Measured, value: Measured) -> Measured:
-    """A measure whose type of number holds that of another one, too."""
-    known, found = np.asarray(like.values), np.asarray(value.values)
-    if known.dtype == found.dtype:
-        return like
-    return Measured(known.astype(np.result_type(known, found)), like.unit, like.dims, like.labels)
 
 
 class Cases(Value):
@@ -370,15 +346,18 @@ def _parts(found: Sequence[Any], shapes: Sequence[tuple[int, ...]] | None) -> li
 
 FEW = 200
 """Points of a chunk of a function that is called point by point."""
+MANY, LEAST = 100_000, 10_000
+"""Points of a chunk that runs in native batches: some seconds of work, so that a twentieth of a second of writing is small."""
 
 
 class FunctionCases(Cases):
-    """A function of one point that returns numbers by name, a run, or something with a run."""
+    """A function of one point that returns numbers by name, a run, or an object with a run; if ``batched``, a function of arrays (count, ...)."""
 
-    def __init__(self, function: Callable[..., Any], measures: Measures | None, names: Sequence[str] = ()) -> None:
-        self.function, self.names = function, tuple(names)
-        self.measures = measures or Measures({})
-        self.given = measures is not None
+    def __init__(
+        self, function: Callable[..., Any], measures: Measures | None, names: Sequence[str] = (), batched: bool = False
+    ) -> None:
+        self.function, self.names, self.given, self.batched = function, tuple(names), measures is not None, batched
+        self.measures = measures or as_measures(None)
 
     @property
     def apart(self) -> tuple[str, ...]:
@@ -386,7 +365,7 @@ class FunctionCases(Cases):
 
     @property
     def target(self) -> int:
-        return FEW
+        return MANY if self.batched else FEW
 
     def check(self) -> None:
         label, arguments = getattr(self.function, "__name__", "the function"), arguments_of(self.function)
@@ -400,8 +379,9 @@ class FunctionCases(Cases):
 
     def evaluate(self, values: Values) -> Output:
         count = len(next(iter(values.values()))) if values else 1
-        outputs = [(np.array([k]), self._one(single(values, k))) for k in range(count)]
-        return join(outputs, count)
+        if self.batched:
+            return self._output(call(self.function, values), count)
+        return join([(np.array([k]), self._one(single(values, k))) for k in range(count)], count)
 
     def _one(self, values: dict[str, Any]) -> Output:
         try:
@@ -410,52 +390,25 @@ class FunctionCases(Cases):
             raise
         except Exception as error:
             return Output.failed(1, f"{type(error).__name__}: {error}")
+        return self._output(result, 0)
+
+    def _output(self, result: Any, count: int) -> Output:
+        """Measures of the result of a batch, or of one point with count 0."""
         run = result if isinstance(result, Run) else getattr(result, "run", None)
-        if isinstance(run, Run):
-            return self._of_run(run, result)
-        numbers = dict(result) if isinstance(result, Mapping) else {"value": result}
-        measured = Measures({"": lambda _: numbers})(run, 0)  # pyright: ignore
-        return Output(measured, np.zeros(1, dtype=np.int8), np.full(1, np.nan))
-
-    def _of_run(self, run: Run, result: Any) -> Output:
-        from heavytop.sweep.measure import as_measures
-
+        if not isinstance(run, Run):
+            numbers = dict(result) if isinstance(result, Mapping) else {"value": result}
+            measured = Measures({"": lambda _: numbers})(run, count)  # pyright: ignore
+            return Output(measured, np.zeros(max(count, 1), dtype=np.int8), np.full(max(count, 1), np.nan))
         if run.outcome.ending is Ending.interrupted:
             raise KeyboardInterrupt
-        measures = self.measures if self.given else as_measures(None)
         codes, times, causes = endings(run)
-        if len(codes) != 1:
+        if not count and len(codes) != 1:
             raise SweepError(f"a function of one point must return one trajectory, got a batch {run.batch}.")
-        if run is not result and self.given:  # measures of a flight take the flight, not its run
-            return Output(measures(result, 0), codes, times, causes)
-        return Output(measures(run, 0), codes, times, causes)
+        # measures of a flight take the flight, not its run
+        return Output(self.measures(result if self.given else run, count), codes, times, causes)
 
     def run(self, values: Values) -> Any:
-        return call(self.function, single(values, 0))
-
-
-class BatchCases(FunctionCases):
-    """A function of arrays of values (count, ...) that returns a run of a batch, or a mapping from names to arrays."""
-
-    @property
-    def target(self) -> int:
-        return MANY
-
-    def evaluate(self, values: Values) -> Output:
-        count = len(next(iter(values.values()))) if values else 1
-        result = call(self.function, values)
-        if isinstance(result, Run):
-            codes, times, causes = endings(result)
-            return Output(self.measures(result, count), codes, times, causes)
-        measured = Measures({"": lambda _: result})(result, count)
-        return Output(measured, np.zeros(count, dtype=np.int8), np.full(count, np.nan))
-
-    def run(self, values: Values) -> Any:
-        return call(self.function, values)
-
-
-MANY, LEAST = 100_000, 10_000
-"""Points of a chunk that runs in native batches: some seconds of work, so that a twentieth of a second of writing is small."""
+        return call(self.function, values if self.batched else single(values, 0))
 
 
 def reason(error: BaseException) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from heavytop._version import __version__
 from heavytop.errors import SweepError
 from heavytop.functions import Portable, stable_key
-from heavytop.sweep.cases import Cases, Output, as_type, reason, same_names
+from heavytop.sweep.cases import Cases, Output, as_type, missing, reason, same_names
 from heavytop.sweep.grid import TIME, Chunks, Grid, cut
 from heavytop.sweep.measure import FAILED, Measured
 
@@ -184,6 +184,14 @@ def _look(value: Any) -> str:
         return f"{type(value).__name__} of {len(value)}"
     text = repr(value)
     return text if len(text) < 90 and " at 0x" not in text else type(value).__name__
+
+
+def empty_arrays(study: Study) -> dict[str, np.ndarray]:
+    """Arrays of all points, without values."""
+    shape = study.chunks.shape
+    arrays = {n: np.full((*shape, *e.shape), missing(np.dtype(e.dtype))) for n, e in study.layout.items()}
+    arrays |= {"outcome": np.full(shape, -1, dtype=np.int8), "end_time": np.full(shape, np.nan)}
+    return arrays | {"cause": np.full(shape, "", dtype=object)}
 
 
 def write_into(
