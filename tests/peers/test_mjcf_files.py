@@ -148,7 +148,8 @@ class RandomTree:
             tendon += f'<motor name="winch" tendon="rope" gear="-3"/><position name="line" tendon="slack" kp="{self.positive()}" kv="0.4" gear="2"/>'
         return (
             f'<actuator><motor name="m" joint="{j}" gear="3"/><position name="p" joint="{k}" kp="2" kv="0.5" gear="1.5"/>'
-            f'<velocity name="v" joint="{j}" kv="0.7"/><general name="g" joint="{k}" gainprm="2" biastype="affine" biasprm="0.3 -2 -0.1"/>'
+            f'<velocity name="v" joint="{j}" kv="0.7"/><position name="d" joint="{k}" kp="3" dampratio="{self.positive()}" gear="0.7"/>'
+            f'<general name="g" joint="{k}" gainprm="2" biastype="affine" biasprm="0.3 -2 -0.1"/>'
             f'<motor name="site" site="{self.sites[0]}" gear="1 2 3 4 5 6"/>{ball}{tendon}</actuator>'
         )
 

@@ -270,7 +270,7 @@ def test_actuators_that_cannot_be_inputs_are_reported(load) -> None:
     text = mjcf(
         HINGE,
         '<actuator><motor joint="j"/><motor joint="j"/><general name="lag" joint="j" dyntype="filter" dynprm="1"/>'
-        '<position name="ratio" joint="j" dampratio="1"/><motor name="strong" joint="j" forcerange="-6 6" gear="3"/>'
+        '<motor name="strong" joint="j" forcerange="-6 6" gear="3"/>'
         '<position name="servo" joint="j" forcerange="-6 6"/><motor name="a/b c" joint="j"/></actuator>',
     )
     system = load(text)
@@ -278,7 +278,6 @@ def test_actuators_that_cannot_be_inputs_are_reported(load) -> None:
     assert system.input_limits == {"strong": (-6.0, 6.0)}
     notes = {(item.what, item.name): item.note for item in (*system.report.losses, *system.report.changes)}
     assert notes["actuator", "lag"] == "it has its own state"
-    assert "damping ratio" in notes["actuator", "ratio"]
     assert "not limited" in notes["forcerange", "servo"]
     assert notes["actuator", "a/b c"] == "named 'a_b_c'"
 
@@ -438,6 +437,8 @@ def acceleration(system: ht.System, q: float = 0.3, v: float = 0.5, u: float = 1
     [
         ("", '<actuator><motor joint="j" armature="3"/></actuator>', 10.545114),
         ("", '<actuator><motor joint="j" damping="3"/></actuator>', 18.078949),
+        ("", '<actuator><position joint="j" kp="5" dampratio="1"/></actuator>', 17.960915),
+        ('springdamper=".1 1"', "", -21.796051),
         ('frictionloss="5"', '<option><flag frictionloss="disable"/></option>', 18.203949),
         (
             'frictionloss="5"',
@@ -445,7 +446,14 @@ def acceleration(system: ht.System, q: float = 0.3, v: float = 0.5, u: float = 1
             18.203949,
         ),
     ],
-    ids=("armature of a motor", "damping of a motor", "no friction", "no constraints"),
+    ids=(
+        "armature of a motor",
+        "damping of a motor",
+        "damping ratio",
+        "time constant",
+        "no friction",
+        "no constraints",
+    ),
 )
 def test_accelerations_are_those_of_mujoco(load, joint: str, more: str, value: float) -> None:
     assert_allclose(acceleration(load(one_joint(joint, more))), value, atol=1e-6)

@@ -120,6 +120,8 @@ class ServoTerm:
     where: str
     terms: tuple[tuple[str, float], ...] = ()
     path: tuple[tuple[str, np.ndarray], ...] = ()
+    ratio: float = 0.0
+    """Additional damping as a share of the critical one, while the inertia is not yet known."""
 
 
 @dataclass(frozen=True, eq=False)

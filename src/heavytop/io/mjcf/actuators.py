@@ -21,6 +21,8 @@ class ActuatorLaw:
     b0: float = 0.0
     b1: float = 0.0
     b2: float = 0.0
+    ratio: float = 0.0
+    """Damping as a share of the critical one, in addition to b2."""
 
     @property
     def has_bias(self) -> bool:
@@ -60,8 +62,6 @@ def _law(e: Element) -> tuple[ActuatorLaw | None, str]:
         return None, e.get(UNREAD) or ""
     if e.get("dyntype", "none") != "none":
         return None, "it has its own state"
-    if e.number("dampratio", 0.0):
-        return None, "its damping ratio depends on the inertia at the initial configuration"
     gain, bias = e.numbers("gainprm", None, (1.0,)), e.numbers("biasprm", None, (0.0,))
     if e.get("gaintype", "fixed") not in ("fixed", "affine") or (e.get("gaintype") == "affine" and np.any(gain[1:3])):
         return None, "its gain depends on the state"
@@ -71,10 +71,9 @@ def _law(e: Element) -> tuple[ActuatorLaw | None, str]:
     if e.get("biastype") != "affine":
         return None, f"its bias is {e.get('biastype')!r}"
     b0, b1, b2 = (*bias[:3].tolist(), 0.0, 0.0, 0.0)[:3]
-    if b2 > 0:
-        known = "its damping ratio depends on the inertia at the initial configuration"
-        return None, known if g == -b1 else "its bias pushes along the velocity"
-    return ActuatorLaw(g, b0, b1, b2), ""
+    if b2 > 0 and g != -b1:
+        return None, "its bias pushes along the velocity"
+    return ActuatorLaw(g, b0, b1, min(b2, 0.0), max(b2, 0.0)), ""
 
 
 def _transmit(
@@ -84,6 +83,8 @@ def _transmit(
     gear = np.zeros(6)
     given = e.numbers("gear", None, (1.0,))[:6]
     gear[: len(given)] = given
+    if law.ratio and e.get("tendon") and any(t.path for t in robot.tendons if t.name == e.get("tendon")):
+        return "its damping ratio depends on the inertia along a path"
     made = Actuator(name, (), e.where, limits=_limits(e, name, law, robot, settings, zeros))
     if e.number("delay", 0.0):
         robot.report.lost("delay", name, e.where, "the input acts without delay")
@@ -201,4 +202,4 @@ def _bias(law: ActuatorLaw, gear: float, shift: float, robot: Robot, e: Element,
     if law.has_bias:
         constant = float(gear * (law.b0 + law.b1 * gear * shift))
         stiffness, damping = float(-law.b1 * gear * gear), float(-law.b2 * gear * gear)
-        robot.servos.append(ServoTerm(stiffness, damping, constant, e.where, **on))
+        robot.servos.append(ServoTerm(stiffness, damping, constant, e.where, **on, ratio=law.ratio))

@@ -52,6 +52,8 @@ class BodyReader:
         """Joint -> the coordinate of the file where that of the system is zero (ref)."""
         self.forces: dict[str, tuple[float, float]] = {}
         """Joint -> range of the total force of its actuators."""
+        self.springdampers: dict[str, tuple[float, float]] = {}
+        """Joint -> time constant and damping ratio of its spring and damper."""
         self.count = self.geoms = 0
         self.sites: set[str] = set()
         self.given: dict[str, set[str]] = {"body": set(), "joint": set()}
@@ -190,10 +192,11 @@ class BodyReader:
             if e.get("align", "auto") == "true":
                 self.robot.report.lost("align", name, e.where, "the frame of the body is not moved")
             return joint
-        if np.any(e.numbers("springdamper", None, (0.0,))):
-            self.robot.report.lost(
-                "springdamper", name, e.where, "it depends on the inertia at the initial configuration"
-            )
+        given = e.numbers("springdamper", None, (0.0,))
+        if np.all(given > 0) and kind in ("ball", "free"):
+            self.robot.report.lost("springdamper", name, e.where, "only in joints of one axis")
+        elif np.all(given > 0):
+            self.springdampers[name] = tuple(e.numbers("springdamper", 2).tolist())
         turn = self.settings.angle if kind == "hinge" else float
         zero = turn(e.number("ref", 0.0)) if kind in ("hinge", "slide") else 0.0
         self.zeros[name] = zero

@@ -289,6 +289,10 @@ def as_general(e: Element, classes: Sequence[Mapping[str, str]]) -> dict[str, st
         kp, kv = e.number("kp", _at(alike, "gainprm", 0, 1.0)), e.number("kv", -_at(alike, "biasprm", 2, 0.0))
         if "kv" in own and kv < 0:
             raise e.error(f"kv must not be negative, got {kv:g}.")
+        if "dampratio" in own:
+            kv = -e.number("dampratio")  # MuJoCo marks a damping ratio by its sign
+            if "kv" in own or kv > 0:
+                raise e.error("give either kv or a dampratio, and none below zero.")
         result |= {"gaintype": "fixed", "gainprm": f"{kp!r}", "biastype": "affine", "biasprm": f"0 {-kp!r} {-kv!r}"}
         if e.number("timeconst", 0.0):
             result["dyntype"] = "filterexact"

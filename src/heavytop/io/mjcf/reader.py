@@ -62,6 +62,7 @@ def robot_of(root: Element, paths: AssetPaths) -> Robot:
     for element in root.all("actuator"):
         read_actuators(element, robot, defaults, settings, bodies.zeros)
     limit_joint_forces(robot, bodies.forces)
+    _damp_by_inertia(robot, bodies.springdampers)
     _switch_off(robot, settings.disabled)
     for element in root.children:
         if element.tag not in SECTIONS:
@@ -179,6 +180,64 @@ def _link_poses(robot: Robot, q: Mapping[str, float]) -> dict[str, np.ndarray]:
             pose = poses[joint.parent] @ joint.at @ moved
             poses[joint.child] = pose if joint.after is None else pose @ joint.after
     return poses
+
+
+def _rest_mass_matrix(robot: Robot) -> tuple[dict[str, int], np.ndarray]:
+    """Mass matrix where all coordinates are zero, rotor inertia included, and the first row of each joint.
+
+    Rates of free joints are those of world axes, of ball joints those of the axes of the joint; bodies add m Jv^T Jv + Jw^T J Jw.
+    """
+    poses, rows, n = _link_poses(robot, {}), {}, 0
+    axes: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for name, joint in robot.joints.items():
+        frame = poses[joint.parent] @ joint.at
+        R, z = se3.rotation(frame), np.zeros((3, 3))
+        one = (R @ joint.axis / np.linalg.norm(joint.axis))[:, None]
+        slides, turns = {
+            JointKind.FIXED: (z[:, :0], z[:, :0]),
+            JointKind.PRISMATIC: (one, z[:, :1]),
+            JointKind.SPHERICAL: (z, R),
+            JointKind.FLOATING: (np.hstack([np.eye(3), z]), np.hstack([z, R])),
+        }.get(joint.kind, (z[:, :1], one))
+        # velocity of the world's origin and angular velocity per rate
+        axes[name] = (slides + np.cross(se3.position(frame), turns, axisb=0, axisc=0), turns)
+        rows[name], n = n, n + turns.shape[1]
+    M, carrier = np.zeros((n, n)), {joint.child: joint for joint in robot.joints.values()}
+    for name, joint in robot.joints.items():
+        k = rows[name] + np.arange(axes[name][1].shape[1])
+        M[k, k] += joint.armature
+    for name, link in robot.links.items():
+        v, w, below = np.zeros((3, n)), np.zeros((3, n)), name
+        while below in carrier and link.mass:
+            joint = carrier[below]
+            k = slice(rows[joint.name], rows[joint.name] + axes[joint.name][1].shape[1])
+            v[:, k], w[:, k] = axes[joint.name]
+            below = joint.parent
+        v = v - np.cross(se3.transform(poses[name], link.com), w, axisb=0, axisc=0)
+        J = se3.rotation(poses[name]) @ link.moment @ se3.rotation(poses[name]).T
+        M += (link.mass or 0.0) * v.T @ v + w.T @ J @ w
+    return rows, M
+
+
+def _damp_by_inertia(robot: Robot, springdampers: Mapping[str, tuple[float, float]]) -> None:
+    """Damping ratios of servos and time constants of springs, with the inertia at rest: d = 2 zeta sqrt(k m), m = 1/(c M^-1 c^T)."""
+    if not springdampers and not any(servo.ratio for servo in robot.servos):
+        return
+    rows, M = _rest_mass_matrix(robot)
+
+    def mass(*terms: tuple[str, float]) -> float:
+        c = np.zeros(len(M))
+        for joint, factor in terms:
+            c[rows[joint]] += factor
+        return float(1 / (c @ np.linalg.lstsq(M, c, rcond=None)[0]))
+
+    for name, (time, ratio) in springdampers.items():
+        joint, m = robot.joints[name], mass((name, 1.0))
+        joint.stiffness, joint.damping = m / (time * ratio) ** 2, 2 * m / time
+    for k, servo in enumerate(robot.servos):
+        if servo.ratio:
+            damping = 2 * servo.ratio * np.sqrt(servo.stiffness * mass(*servo.terms))
+            robot.servos[k] = replace(servo, damping=servo.damping + float(damping), ratio=0.0)
 
 
 def _check_exists(e: Element, what: str, name: str, known: Container[str]) -> None:
