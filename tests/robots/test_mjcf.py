@@ -336,13 +336,14 @@ def test_copies_turn_by_multiples_of_the_angles_and_add_up_their_offsets(load) -
     assert_allclose(pose, se3.pose(R[2], place), atol=1e-14)
 
 
-def test_settings_that_depend_on_the_initial_inertia_are_lost(load) -> None:
+def test_settings_of_balls_free_joints_and_tendons_that_are_lost(load) -> None:
     text = mjcf(
-        f'<body name="a"><joint name="j" springdamper="0.3 1"/>{INERTIAL}</body><body name="b"><freejoint name="f" align="true"/>{INERTIAL}</body>',
+        f'<body name="c"><joint name="k" type="ball" springdamper="0.3 1"/>{INERTIAL}</body><body name="a"><joint name="j"/>{INERTIAL}</body>'
+        f'<body name="b"><freejoint name="f" align="true"/>{INERTIAL}</body>',
         '<tendon><fixed name="t" stiffness="1 2" damping="0.1"><joint joint="j"/></fixed></tendon>',
     )
     assert {(item.what, item.name) for item in load(text).report.losses} == {
-        ("springdamper", "j"),
+        ("springdamper", "k"),
         ("align", "f"),
         ("stiffness", "t"),
     }
