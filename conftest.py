@@ -8,6 +8,9 @@ from pathlib import Path
 
 from hypothesis import settings
 
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # small matrices: waiting threads of BLAS slow the other workers down
 os.environ.setdefault("HEAVYTOP_CACHE", str(Path(__file__).parent / ".pytest_cache" / "kernels"))
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)

@@ -131,6 +131,7 @@ def test_a_user_defined_peer_takes_part_in_the_benchmarks_it_supports():
     assert registry.run("single", BenchEffort.tiny(), [Ours()]).ratios == []
 
 
+@pytest.mark.thorough
 def test_a_peer_that_is_not_installed_is_reported():
     report = forward.run(BenchEffort.tiny(), [Ours(installed=False)])
     assert report.missing == ["ours"]

@@ -36,6 +36,7 @@ def robot(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name.replace(":N", ":6") for name in library.names()])
 def test_summary_of_every_built_in_system(name: str) -> None:
     output = run("derive", name)

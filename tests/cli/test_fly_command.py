@@ -21,6 +21,7 @@ def run(*arguments: str):
     return CliRunner().invoke(app, ["fly", *arguments])
 
 
+@pytest.mark.thorough
 def test_flies_and_writes_page_and_run(tmp_path: Path) -> None:
     page, data = tmp_path / "a.html", tmp_path / "a.nc"
     result = run("quadcopter", "step", "--out", str(page), "--save", str(data), "--law", "particle", "--no-open")

@@ -136,6 +136,7 @@ def test_without_arguments_it_prints_first_steps() -> None:
     assert ">>>" not in CliRunner().invoke(app, ["--help"]).output
 
 
+@pytest.mark.thorough
 def test_output_that_cannot_show_every_character() -> None:
     """Files in Latin-1 or ASCII, as redirected on Windows, raised a UnicodeEncodeError."""
     done = processes.shell("derive", "furuta", PYTHONIOENCODING="ascii", PYTHONUTF8="0")

@@ -29,6 +29,7 @@ def run(*arguments: str, code: int = 0) -> str:
     return result.output.replace("\n", " ") if code else result.output
 
 
+@pytest.mark.thorough
 def test_built_in_system_with_file_and_figure(tmp_path: Path) -> None:
     data, figure = tmp_path / "run.nc", tmp_path / "run.png"
     output = run("heavy-top", "--until", "0.5", "--v", "0,15,-4", "--out", str(data), "--plot", str(figure))
@@ -56,6 +57,7 @@ def test_file_with_start_inputs_and_events(tmp_path: Path) -> None:
     assert "rkmk8" in output
 
 
+@pytest.mark.thorough
 def test_random_start_and_constrained_system() -> None:
     assert "finished" in run("pendulum", "--random", "3", "--until", "0.1")
     assert "loops" in run("bricard", "--until", "0.01")

@@ -28,6 +28,7 @@ def texts(program: Program, lanes: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("lanes", [pytest.param(1, marks=pytest.mark.thorough), 8])
+@pytest.mark.thorough
 def test_links_that_are_alike_share_their_code(lanes: int, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     n = 24
     model = chain(n).derive()

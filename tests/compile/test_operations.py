@@ -203,6 +203,7 @@ SAFE_BINARY = [np.add, np.subtract, np.multiply, np.fmin, np.fmax, np.arctan2, l
     st.lists(st.tuples(st.integers(0, 14), st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=40),
     st.integers(1, 9),
 )
+@pytest.mark.thorough
 def test_random_graphs(steps, chunk):
     """A random expression graph: NumPy itself, the interpreter, native code whole and in chunks agree."""
 

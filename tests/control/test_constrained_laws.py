@@ -417,6 +417,7 @@ def test_lost_directions_exclude_redundant_ones() -> None:
     np.testing.assert_allclose(np.abs(here["lost"]), [[0.0, 0.0], [0.5**0.5, 0.5**0.5]], atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_margins_and_noise_on_bases_and_constraints() -> None:
     """The number of deviations is not 2 nv: both forms of the car agree."""
     found = []

@@ -119,6 +119,7 @@ def test_quadcopter_with_arm() -> None:
     check(model, made(model, [*LATERAL, *LATERAL, *poles_of(2.0, 1.0), *poles_of(3.0, 0.9), *arm]))
 
 
+@pytest.mark.thorough
 def test_weights_give_the_poles_of_the_regulator() -> None:
     model = ht.library.cart_pole().derive(native=False)
     prototype = Prototype.for_model(model, weights=Weights(), quiet=True)
@@ -130,6 +131,7 @@ def test_weights_give_the_poles_of_the_regulator() -> None:
     np.testing.assert_allclose(np.poly(prototype.design.achieved), np.poly(expected), rtol=2e-3)
 
 
+@pytest.mark.thorough
 def test_a_loop_gets_its_poles() -> None:
     system = ht.library.four_bars(1)
     system.input("motor", JointForce("crank0"))
@@ -206,6 +208,7 @@ def test_motions_that_are_not_steady_are_rejected() -> None:
         made(cart_pole, -3.0, q=[0.0, 0.5], v=[1.0, 1.0])
 
 
+@pytest.mark.thorough
 def test_poles_of_higher_multiplicity() -> None:
     """Twelve equal poles, which the formulas of a hovering vehicle allow."""
     model = ht.library.quadcopter().derive(native=False)

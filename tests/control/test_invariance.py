@@ -42,6 +42,7 @@ def test_inputs_agree_in_all_coordinates(lab, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["P", *(pytest.param(k, marks=pytest.mark.slow) for k in ("B", "E", "Ed"))])
+@pytest.mark.thorough
 def test_flights_agree_in_all_coordinates(lab, kind: str) -> None:
     ends = []
     for attitude, velocity in COORDINATES[:3]:

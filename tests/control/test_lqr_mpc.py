@@ -54,6 +54,7 @@ def test_cost_to_go_of_a_small_deviation(cart: ht.Model) -> None:
     assert cost == pytest.approx(x @ law.cost_to_go[0] @ x, rel=2e-3)
 
 
+@pytest.mark.thorough
 def test_regulator_along_a_plan(cart: ht.Model) -> None:
     """Open loop, the unstable motion leaves its plan; with the regulator it arrives."""
     plan = ht.plan(
@@ -111,6 +112,7 @@ def test_predictive_control_is_the_regulator_without_limits(cart: ht.Model) -> N
 
 
 @pytest.mark.parametrize("angle", [pytest.param(np.radians(115), marks=pytest.mark.thorough), np.pi])
+@pytest.mark.thorough
 def test_quadcopter_recovers_from_any_attitude(quad: ht.Model, angle: float) -> None:
     hover = 0.9 * 9.81 / 4
     ahead = control.mpc(quad, limits=(0.0, 4 * hover))
@@ -200,6 +202,7 @@ def test_soft_bounds_of_velocities(cart: ht.Model) -> None:
     assert abs(runs[1].q[-1, 0] - 2.0) < 0.02
 
 
+@pytest.mark.thorough
 def test_predictive_control_follows_a_motion(quad: ht.Model) -> None:
     line = Reference.from_pose(quad, lambda t: ht.geometry.se3.pose(np.eye(3), ht.vector(0.5 * t, 0.0, 0.0)))
     ahead = control.mpc(quad, line, limits=(0.0, 9.0))
@@ -254,6 +257,7 @@ def driven_four_bar() -> tuple[ht.Model, np.ndarray]:
     return model, model.assemble([1.2, 1.0, -1.0])[0]
 
 
+@pytest.mark.thorough
 def test_a_four_bar_is_held() -> None:
     """At a set point against gravity, by its single motor."""
     model, q = driven_four_bar()

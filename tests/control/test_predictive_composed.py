@@ -51,6 +51,7 @@ def test_as_a_controller_and_as_a_function(quad: ht.Model, start) -> None:
     np.testing.assert_array_equal(first.channels["seen_q"][::5], first.q[::5])
 
 
+@pytest.mark.thorough
 def test_each_trajectory_of_a_batch_has_its_memory(quad: ht.Model, start) -> None:
     ahead = ahead_of(quad)
     starts = np.stack([start[0], quad.neutral() + np.r_[0.5, np.zeros(11)]])
@@ -90,6 +91,7 @@ def test_inside_noise_actuators_and_wind(quad: ht.Model, start) -> None:
     assert 0.005 < run.q[-1, 0] < 0.05  # no integral action: a steady offset in wind
 
 
+@pytest.mark.thorough
 def test_events_and_adaptive_steps(cart: ht.Model) -> None:
     """An event between two samples is located with the input held there; adaptive steps give the same motion."""
     ahead = control.mpc(cart, [1.0, 0.0], limits=(-20, 20), **SHORT)
@@ -312,6 +314,7 @@ def test_a_motion_that_ends_is_held(cart: ht.Model) -> None:
         control.mpc(ht.library.quadcopter().derive(), plan.reference)
 
 
+@pytest.mark.thorough
 def test_a_sweep_has_a_controller_for_each_point(cart: ht.Model) -> None:
     """Each point has its own goal, although the native code is the same."""
 

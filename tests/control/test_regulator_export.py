@@ -55,6 +55,7 @@ def test_export_controller_names_the_export_of_the_regulator(cart: ht.Model, tmp
         control.export_controller(control.lqr(cart, [0.0, 0.0]), tmp_path, 0.01)
 
 
+@pytest.mark.thorough
 def test_the_exported_law_describes_its_arrays(cart: ht.Model, tmp_path: Path) -> None:
     law = control.energy_law(cart, Prototype.for_model(cart, [0.0, 0.0], weights=control.Weights()))
     law.export_c(tmp_path)

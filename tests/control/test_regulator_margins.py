@@ -70,6 +70,7 @@ def test_margins_of_a_regulator_at_the_edge_of_stability(cart: ht.Model, upright
     assert np.degrees(margins.phase) > 55  # at least 60 degrees for the continuous regulator
 
 
+@pytest.mark.thorough
 def test_along_a_motion_there_are_margins_but_no_poles() -> None:
     plan = problems.swing_up_cart_pole(steps=30).plan(tolerance=1e-3)
     law = plan.regulator()

@@ -148,6 +148,7 @@ BICOPTER = {
 
 
 @pytest.mark.parametrize("plane", [pytest.param("xz", marks=pytest.mark.slow), "yz"])
+@pytest.mark.thorough
 def test_bicopter_in_a_vertical_plane(lab, plane: str) -> None:
     model, law = lab.vehicle("bicopter").model, lab.law("bicopter", "Ed")
     until = 4 * np.pi / 1.2
@@ -161,6 +162,7 @@ def test_bicopter_in_a_vertical_plane(lab, plane: str) -> None:
         np.testing.assert_allclose(measured[: len(expected)], expected, rtol=1e-2, atol=6e-4)
 
 
+@pytest.mark.thorough
 def test_bicopter_horizontal_eight_and_virtual_vehicle(lab) -> None:
     model, law = lab.vehicle("bicopter").model, lab.law("bicopter", "Ed")
     until = 4 * np.pi / 0.8

@@ -85,6 +85,7 @@ def test_commands_of_a_detailed_plant() -> None:
     np.testing.assert_allclose(flight.commanded_thrusts.sum(axis=1), flight.vehicle.weight, rtol=1e-3)
 
 
+@pytest.mark.thorough
 def test_report_shows_the_flight(tmp_path) -> None:
     report = flight_report(looping())
     assert report.title == "Quadcopter, looping"
@@ -149,6 +150,7 @@ def test_eight_bodies_fly_like_the_reduced_vehicle() -> None:
     assert flight.numbers()["energy balance [J]"] < 1e-8
 
 
+@pytest.mark.thorough
 def test_rotors_lag_and_drag_slows() -> None:
     craft = load("hummingbird")
     plant = RotorPlant(craft)

@@ -66,6 +66,7 @@ def test_it_rests_at_the_set_point(flight: LiveFlight) -> None:
     assert s.position == pytest.approx([0.0, 0.0, 1.5])
 
 
+@pytest.mark.thorough
 def test_a_push_gives_its_impulse_and_is_recovered_from(flight: LiveFlight) -> None:
     start = flight.snapshot.time
     flight.push((0.0, 0.0, 0.9))  # an upward push does not turn it: v = J / m, less the reaction of the law
@@ -337,6 +338,7 @@ def test_impossible_gains_leave_a_note(flight: LiveFlight) -> None:
         ),
     ],
 )
+@pytest.mark.thorough
 def test_every_vehicle_recovers_from_a_push_and_a_step(name: str) -> None:
     flight = LiveFlight(name, background=False)
     flight.push(flight.snapshot.vehicle.mass * np.array([0.4, 0.3, 0.0]))
@@ -346,6 +348,7 @@ def test_every_vehicle_recovers_from_a_push_and_a_step(name: str) -> None:
     assert flight.snapshot.lost == 0
 
 
+@pytest.mark.thorough
 def test_vehicle_and_law_are_changed_in_flight() -> None:
     flight = LiveFlight("tricopter")
     flight.set_point((0.0, 1.0, 2.0))

@@ -198,6 +198,7 @@ def test_sensors_that_cannot_be_simulated_raise() -> None:
         fly(small(SENSING + arm), "hover", until=0.1)
 
 
+@pytest.mark.thorough
 def test_a_controller_with_sensors_is_not_sensed_twice() -> None:
     craft = small(SENSING + "rotor_speeds = false\n")
     flight = fly(craft, "hover", lambda v: robust(agile_law(v), v.sensors), until=0.1, step=5e-3)
@@ -212,6 +213,7 @@ def test_the_robust_controller_rejects_tilting_rotors(make: Any) -> None:
     assert fly(make(), "hover", law="robust", until=0.5).outcome.ok
 
 
+@pytest.mark.thorough
 def test_a_robust_flight_of_no_duration_is_its_start() -> None:
     flight = fly(quadcopter(), "hover", law="robust", until=0)
     assert flight.t.tolist() == [0.0]

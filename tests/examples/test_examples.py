@@ -12,7 +12,8 @@ from processes import GUARD
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if not path.stem.startswith("_"))
-QUICK = ("pendulum", "chaplygin_sleigh", "rolling_disc")
+QUICK = ("pendulum",)
+THOROUGH = ("chaplygin_sleigh", "rolling_disc")
 
 
 def test_there_are_enough_and_each_says_what_it_is() -> None:
@@ -23,9 +24,13 @@ def test_there_are_enough_and_each_says_what_it_is() -> None:
         assert len(text.splitlines()) <= 60, name
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in EXAMPLES]
-)
+def marked(name: str):
+    """The example as a parameter, behind the marker of its length."""
+    mark = [] if name in QUICK else [pytest.mark.thorough] if name in THOROUGH else [pytest.mark.slow]
+    return pytest.param(name, marks=mark)
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in EXAMPLES])
 def test_example(name: str, tmp_path: Path) -> None:
     paths = os.pathsep.join(str(ROOT / folder) for folder in ("src", "theory"))
     environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": paths, "CI": "1"}

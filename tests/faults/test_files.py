@@ -48,6 +48,7 @@ except FileFormatError as error:
     assert list(small_disk.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_the_shell_reports_a_full_disk(small_disk: Path) -> None:
     arguments = ["simulate", "pendulum", "--until", "20", "--every", "1", "--out", str(small_disk / "run.nc")]
     done = shell(*arguments)
@@ -296,6 +297,7 @@ def test_the_descriptor_is_closed(run: ht.Run, tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
+@pytest.mark.thorough
 def test_a_failed_save_leaves_nothing_for_the_collector() -> None:
     """A view of the file in memory stayed in the frames of the error: collecting it complained, and ended Python 3.12.1."""
     code = """

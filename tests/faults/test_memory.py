@@ -19,6 +19,7 @@ def test_a_recording_beyond_the_memory_is_rejected(model: ht.Model, monkeypatch:
 
 
 @pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45"])
+@pytest.mark.thorough
 def test_a_limit_of_the_process_counts(integrator: str) -> None:
     """16 GB under a limit of 6 GB raised a MemoryError; with error control already the times of the records did."""
     code = """

@@ -21,6 +21,7 @@ HOSTILE = [
 
 
 @needs_gcc
+@pytest.mark.thorough
 def test_hostile_names_build(tmp_path: Path) -> None:
     """Functions, inputs and outputs of any name: the C code compiles, is right and holds nothing of the names but letters."""
     functions = {}

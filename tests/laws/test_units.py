@@ -77,6 +77,7 @@ def in_units(model: ht.Model, q: Any, v: Any, L: float, T: float) -> tuple[np.nd
 
 @pytest.mark.parametrize("units", [UNITS[0], *(pytest.param(u, marks=pytest.mark.thorough) for u in UNITS[1:])])
 @pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.thorough
 def test_the_same_mechanism_moves_alike_in_all_units(name: str, units: tuple[float, float, float]) -> None:
     make, q, v = MECHANISMS[name]
     L, M, T = units
@@ -126,6 +127,7 @@ def test_the_place_of_a_mechanism_is_not_its_size(away: float) -> None:
 
 
 @pytest.mark.parametrize("units", [(1.0, 1.0, 1.0), *UNITS])
+@pytest.mark.thorough
 def test_a_small_residual_is_reported_in_all_units(units: tuple[float, float, float]) -> None:
     """A slider-crank of nearly equal bars at a large step loses its loop or its energy, whatever the units are."""
     L, M, T = units

@@ -94,6 +94,7 @@ def test_stiff_motion_is_collocated() -> None:
     np.testing.assert_allclose(run.q[early], stiff.reference(run.t[early])[0], atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_mild_motion_is_shot() -> None:
     options = {"limits": (-20, 20), "cost": 0.01 * Effort(), "steps": 20, "tolerance": 1e-3}
     plan, same = (ht.plan(flap(1e-5), [0, 0, 0], GOAL, 1.5, method=m, **options) for m in ("auto", "collocation"))

@@ -73,6 +73,7 @@ def test_goals_of_all_coordinates_of_a_loop(four_bar: ht.Model, parameters, rate
     np.testing.assert_allclose(run.v[-1], goal[1], atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_rest_of_a_loop(four_bar: ht.Model) -> None:
     """Rest at the end fixes all velocities, two of them dependent; the same motion as to a state."""
     start, goal = _closed(four_bar, 1.2), _closed(four_bar, 0.7)
@@ -96,6 +97,7 @@ def test_starts_by_constraints_close_the_loop(four_bar: ht.Model, rest) -> None:
     assert found.cost == pytest.approx(state.cost, rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_periodic_motions_are_closed(linkage: ht.Model) -> None:
     """The loop stays closed, although the search begins in the flat, singular configuration."""
     plan = ht.plan(linkage, [Between("crank0.angle", 1.2, 1.2)], None, 1.0, periodic=True, steps=10, limits=(-60, 60))

@@ -19,6 +19,7 @@ def quad() -> ht.Model:
 HOVER = 0.9 * 9.81 / 4
 
 
+@pytest.mark.thorough
 def test_a_stretched_arm_is_guessed_without_many_turns() -> None:
     """Near the stretched arm the Gauss-Newton steps are long; steps of angles are bounded."""
     system = ht.System(name="arm")
@@ -44,6 +45,7 @@ def test_a_pose_of_a_frame_as_goal(quad: ht.Model) -> None:
     assert np.abs(plan.v[-1]).max() < 1e-6
 
 
+@pytest.mark.thorough
 def test_a_half_space_is_kept(quad: ht.Model) -> None:
     goal = quad.neutral().copy()
     goal[0] = 2.0

@@ -24,6 +24,7 @@ def aside(model: ht.Model, path=(), unit: float = 1.0):
     return ht.plan(model, np.zeros(4), [6.0, 2.0, 0.0, 0.0], 4.0, path=path, cost=cost, steps=40, iterations=300)
 
 
+@pytest.mark.thorough
 def test_car_around_an_obstacle_from_the_default_guess() -> None:
     """The straight guess passes the centre of the sphere; forces in N move a tonne."""
     plan = aside(car(), [KeepOut("chassis", (3.0, 1.0, 0.0), 0.5)])

@@ -19,6 +19,7 @@ def sliders() -> ht.Model:
     return system.derive()
 
 
+@pytest.mark.thorough
 def test_the_way_goes_around_the_box() -> None:
     model, low, high = sliders(), np.array([0.8, -0.6, -1.0]), np.array([1.2, 0.2, 1.0])
     box = KeepOutBox("point", low, high)

@@ -19,6 +19,7 @@ def plan() -> Plan:
     return problems.quadcopter_gates(steps=20).plan(tolerance=1e-2)
 
 
+@pytest.mark.thorough
 def test_the_figure_has_the_motion_and_the_limits(plan: Plan, tmp_path: Path) -> None:
     figure = plan.plot(tmp_path / "gates.png")
     assert (tmp_path / "gates.png").read_bytes().startswith(b"\x89PNG")
@@ -33,6 +34,7 @@ def test_the_figure_has_the_motion_and_the_limits(plan: Plan, tmp_path: Path) ->
         plan.plot(tmp_path / "gates.docx")
 
 
+@pytest.mark.thorough
 def test_the_page_shows_gates(plan: Plan, tmp_path: Path) -> None:
     path = plan.show(tmp_path / "gates.html")
     text = Path(str(path)).read_text()
@@ -68,6 +70,7 @@ def test_other_files_are_rejected(tmp_path: Path) -> None:
         Plan.load(tmp_path / "nothing.plan", trust=True)
 
 
+@pytest.mark.thorough
 def test_the_distance_of_a_run_uses_the_parameters_of_the_plan() -> None:
     model, values = lengthening_arm(), {"l": 3.0}
     plan = ht.plan(model, [0.0], [1.0], 1.0, limits=(-50, 50), steps=10, tolerance=1e-4, parameters=values)

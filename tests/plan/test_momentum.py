@@ -133,6 +133,7 @@ def test_no_bound_if_the_world_pushes() -> None:
             ht.plan(system.derive(), [0.0], [1.0], 0.1, limits=(-4, 4), solver=Never())
 
 
+@pytest.mark.thorough
 def test_a_free_arm_cannot_shift_its_centre_of_mass() -> None:
     model = problems.free_arm().derive()
     with pytest.raises(PlanError, match="by force"):
@@ -143,6 +144,7 @@ def test_a_free_arm_cannot_shift_its_centre_of_mass() -> None:
         ht.plan(model, (model.neutral(), drift), (_moved(model, 0.6, 0, 0), drift), 6.0, limits=(-5, 5), solver=Never())
 
 
+@pytest.mark.thorough
 def test_forces_of_inputs_in_every_direction() -> None:
     """Random vehicles: no force of inputs within their limits exceeds the bound."""
     rng = np.random.default_rng(0)

@@ -215,6 +215,7 @@ def test_a_free_body_that_is_too_slow() -> None:
         ht.plan(model, start, goal, 2.0, limits=limits, solver=Never())
 
 
+@pytest.mark.thorough
 def test_the_solver_finds_unreachable_points(arm: ht.Model) -> None:
     """A point off the plane of the arm, within the length of its links: the closest motion violates it by its distance from the plane."""
     with pytest.raises(InfeasibleError) as caught:

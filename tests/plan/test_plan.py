@@ -217,6 +217,7 @@ def test_several_guesses_keep_the_best(sled: ht.Model) -> None:
     assert several.cost <= one.cost * (1 + 1e-9)
 
 
+@pytest.mark.thorough
 def test_infeasible_problems_name_the_violation() -> None:
     """In T = 1 s from rest to rest |F| <= 4 N moves 2 kg by F T^2 / 4 m = 0.5 m. With friction the bound of the momentum does not apply."""
     sled = slider(damping=1e-9)

@@ -66,6 +66,7 @@ def test_gates_are_passed_in_less_time_than_known() -> None:
     np.testing.assert_allclose(passed, [(3, 2, 1), (6, -2, 2), (9, 0, 1)], atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_a_flip_goes_once_around() -> None:
     """Rolling back from upside down is not a flip."""
     plan = problems.quadcopter_flip(steps=40).plan(tolerance=1e-3)

@@ -55,6 +55,7 @@ def test_an_equal_model_compiles_nothing(counts: dict[str, int]) -> None:
     assert second.cost == first.cost
 
 
+@pytest.mark.thorough
 def test_gates_and_distances_compile_once(counts: dict[str, int]) -> None:
     model = ht.library.quadcopter().derive()
     hover = ht.plan.problems.hover_input(model)

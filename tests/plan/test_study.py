@@ -74,6 +74,7 @@ def test_command_plans_writes_and_lists(tmp_path: Path) -> None:
     assert "gates" in CliRunner().invoke(app, ["plan", "--list"]).output
 
 
+@pytest.mark.thorough
 def test_infeasible_study_ends_with_code_one(tmp_path: Path) -> None:
     text = STUDY.replace("duration = 2.0", "duration = 0.2")
     result = CliRunner().invoke(app, ["plan", str(write(tmp_path, text))])
@@ -150,6 +151,7 @@ frame = "hull"
 """
 
 
+@pytest.mark.thorough
 def test_phases_are_read_and_planned(tmp_path: Path) -> None:
     """Constraints of a phase hold within it, those of its end only there."""
     model = ht.library.quadcopter().derive()

@@ -65,6 +65,7 @@ def test_periodic_in_step_with_the_pivot(shaken: ht.Model) -> None:
     np.testing.assert_allclose(plan.v[-1], plan.v[0], atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_ball_that_crosses_the_way(sled: ht.Model) -> None:
     """A crossing ball makes the sled swerve; a ball that has passed costs nothing."""
 
@@ -117,6 +118,7 @@ def test_jerk_of_a_moved_pendulum(shaken: ht.Model, duration) -> None:
     assert plan.cost == pytest.approx(integral, rel=1e-5)
 
 
+@pytest.mark.thorough
 def test_moving_velocity_constraint() -> None:
     """A carriage on a belt: its velocity constraint has a drift that depends on the time."""
     system = ht.System(gravity=(0, 0, 0), name="belt")

@@ -56,6 +56,7 @@ def test_a_swing_up_needs_no_reserve() -> None:
     assert farthest(plan, general(plan, limits)) < 0.1
 
 
+@pytest.mark.thorough
 def test_the_energy_law_follows_a_perching_flight_with_reserve() -> None:
     """Without reserve no thrust is left to lift the additional mass."""
     task = problems.quadcopter_perch()

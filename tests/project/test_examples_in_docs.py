@@ -18,6 +18,8 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 
+LONG = {"docs/control/any_system.md:control-any-system", "docs/fly.md:tuned"}  # seconds each
+
 
 def examples_of(page: Path) -> Iterator[Any]:
     """One program per example, with the blocks that continue it."""
@@ -29,7 +31,8 @@ def examples_of(page: Path) -> Iterator[Any]:
         else:
             chains.append((match["name"], match["code"]))
     for name, code in chains:
-        yield pytest.param(code, id=f"{page.relative_to(ROOT)}:{name}")
+        label = f"{page.relative_to(ROOT)}:{name}"
+        yield pytest.param(code, id=label, marks=[pytest.mark.thorough] if label in LONG else [])
 
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))

@@ -38,6 +38,7 @@ def test_states_of_other_programs() -> None:
         ht.conventions.to_mujoco(crane(), [0.1])
 
 
+@pytest.mark.thorough
 def test_a_page_shows_the_prescribed_motion(tmp_path: Path) -> None:
     run = ht.simulate(crane(), ([0.1], [0.0]), until=1.0, step=0.05)
     from heavytop.show.linkage import Linkage

@@ -18,6 +18,7 @@ from heavytop.errors import HeavytopError
 from heavytop.show.live_levers import numbers_html
 
 
+@pytest.mark.thorough
 def test_the_numbers_name_limits_and_notes() -> None:
     s = LiveFlight("quadcopter", background=False).snapshot
     text = numbers_html(replace(s, u=np.array([6.0, 0.0, 2.0, 2.0]), note="<b>careful</b>", tracking_error=1.2345))

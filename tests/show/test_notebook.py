@@ -90,6 +90,7 @@ def test_matrix_of_numbers():
     assert Overview("a", (), "x<y").html().endswith("$$\\displaystyle x&lt;y$$</div>")
 
 
+@pytest.mark.thorough
 def test_inline_pages(tmp_path):
     shown = pendulum_run().show()
     html = shown._repr_html_()

@@ -122,6 +122,7 @@ def test_a_page_ends_as_browsers_expect(tmp_path: Path, report: Report) -> None:
     assert write_page(report, tmp_path / "x.HTM").exists()
 
 
+@pytest.mark.thorough
 def test_writing_is_all_or_nothing(tmp_path: Path, report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "flight.html"
     target.write_text("old")

@@ -59,6 +59,7 @@ def places(report: Report, name: str) -> np.ndarray:
     return body.meshes[0].vertices @ np.swapaxes(motion[:, :3, :3], -1, -2) + motion[:, None, :3, 3]
 
 
+@pytest.mark.thorough
 def test_show_writes_a_page(run: ht.Run, tmp_path: Path) -> None:
     path = run.show(tmp_path / "run.html")
     text = path.read_text("utf-8")
@@ -146,6 +147,7 @@ def test_runs_that_cannot_be_shown_are_rejected(run: ht.Run, tmp_path: Path) -> 
     assert not (tmp_path / "page.html").exists()
 
 
+@pytest.mark.thorough
 def test_gravity_points_down_in_the_picture() -> None:
     model = load("four-bars:1").derive()  # its gravity is along -y
     q, v = model.assemble([np.pi / 2, np.pi / 2, -np.pi / 2], [-1.0, -1.0, 1.0])
@@ -188,6 +190,7 @@ def test_solids_have_the_size_of_bodies_with_those_moments() -> None:
     assert point.radius == pytest.approx(0.05)
 
 
+@pytest.mark.thorough
 def test_struts_thrusters_and_circles() -> None:
     model = load("governor").derive()
     report = report_of(ht.simulate(model, governor_start(model), 0.01, 1e-4))
@@ -217,6 +220,7 @@ def test_a_batch_is_drawn_with_its_range_and_its_count(batch: ht.Run) -> None:
     assert "; 4 trajectories" in batch.plot().get_suptitle()
 
 
+@pytest.mark.thorough
 def test_each_path_has_its_own_colour() -> None:
     model = ht.library.load("tricopter-load").derive()
     run = ht.simulate(model, (model.neutral(), np.full(model.nv, 0.5)), until=0.1, step=0.01)

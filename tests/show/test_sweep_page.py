@@ -89,6 +89,7 @@ def test_points_that_failed_have_no_page_and_others_take_their_place(tmp_path: P
     assert "least v" in rows
 
 
+@pytest.mark.thorough
 def test_numbers_are_embedded_as_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     over = {"x": [0.0, 1.0], "y": [0.0, 2.0], "kind": ["a"], "z": ht.normal(0, 0.1)}
     result = ht.sweep(point, over=over, draws=2)

@@ -51,6 +51,7 @@ OPTIONS: dict[str, Any] = {"gravity": GRAVITY, "springs": [SPRING, SOFT], "input
 
 
 @pytest.mark.parametrize("kind", ["hexahedral", pytest.param("tetrahedral", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
 def test_unified_body_under_forces_moves_as_any_body(kind: str) -> None:
     pose, exact = UnifiedPose(kind), reference_run()
     body = unified_body(pose, MASS, THETA, **OPTIONS)
@@ -129,6 +130,7 @@ def test_the_constraint_holds_at_large_steps(integrator: str) -> None:
 
 
 @pytest.mark.parametrize("integrator", [pytest.param("projected_rk4", marks=pytest.mark.thorough), "energy_momentum"])
+@pytest.mark.thorough
 def test_further_bilateral_constraints(integrator: str) -> None:
     """A heavy top as a rigid body whose point stays in place, against the spherical joint."""
     point = np.array([0.0, 0.0, -0.4])

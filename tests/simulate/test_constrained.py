@@ -14,6 +14,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 @pytest.mark.parametrize("minimal", [True, False])
+@pytest.mark.thorough
 def test_sleigh_follows_the_reference_for_ten_seconds(minimal):
     data = json.loads((GOLDEN / "b_chaplygin_sleigh.json").read_text())["trajectory"]
     model = nonholonomic.chaplygin_sleigh(minimal).derive()
@@ -33,6 +34,7 @@ def test_sleigh_follows_the_reference_for_ten_seconds(minimal):
     np.testing.assert_allclose(energy, energy[0], rtol=1e-11)
 
 
+@pytest.mark.thorough
 def test_ball_on_a_turntable_runs_in_circles():
     """The centre moves on a circle with 2/7 of the table's angular velocity, wherever and however it starts."""
     rate = 2.0
@@ -72,6 +74,7 @@ def test_car_drives_a_circle_of_the_right_radius():
     np.testing.assert_allclose(np.hypot(run.q[:, 0], run.q[:, 1] - radius), radius, rtol=1e-6)
 
 
+@pytest.mark.thorough
 def test_snakeboard_moves_by_shifting_momentum():
     """Rotor and wheels swing in phase: the board travels without a push from outside, and its wheels do not slip."""
     model = nonholonomic.snakeboard().derive()
@@ -84,6 +87,7 @@ def test_snakeboard_moves_by_shifting_momentum():
     assert np.max(np.abs(model.constraint_residuals(run.q, run.v)[1])) < 1e-12
 
 
+@pytest.mark.thorough
 def test_bricard_runs_without_drift():
     model = mechanisms.bricard().derive()
     run = ht.simulate(model, model.assemble(), until=10.0, step=1e-3, record_every=10)
@@ -96,6 +100,7 @@ def test_bricard_runs_without_drift():
 
 
 @pytest.mark.parametrize("count", [1, 2, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.thorough
 def test_four_bars_pass_their_singular_configuration(count):
     model = mechanisms.four_bars(count).derive()
     run = ht.simulate(model, mechanisms.four_bars_start(model), until=10.0, step=1e-3, record_every=10)
@@ -107,6 +112,7 @@ def test_four_bars_pass_their_singular_configuration(count):
     np.testing.assert_allclose(run.q[:, : count + 1], run.q[:, :1] + np.zeros(count + 1), atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_andrews_reaches_the_published_angles():
     """Angles at 30 ms as published with the test set for initial value problems."""
     model = mechanisms.andrews().derive()

@@ -59,6 +59,7 @@ def check_kept(model: ht.Model, start: tuple[np.ndarray, np.ndarray], steps: int
 
 
 @pytest.mark.parametrize("system", [four_bar, wheel_with_pendulums])
+@pytest.mark.thorough
 def test_energy_and_constraints_of_constrained_systems(system) -> None:
     check_kept(*system(), 2000, 2e-3)
 
@@ -88,6 +89,7 @@ def test_redundant_equations_of_a_spatial_loop() -> None:
 
 
 @pytest.mark.parametrize("minimal", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.thorough
 def test_a_constraint_that_moves_does_work(minimal: bool) -> None:
     """A ball on a turntable: its centre runs in a circle with 2/7 of the rate of the table, which gives and takes energy."""
     system = nonholonomic.rolling_ball(turntable=2.0)

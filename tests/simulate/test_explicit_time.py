@@ -64,6 +64,7 @@ def test_start_time_continues_a_run() -> None:
     np.testing.assert_allclose(second.q[-1], whole.q[-1], rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_batches_events_and_laws_see_the_time() -> None:
     q = np.array([[0.5], [-0.3], [0.1]])
     law = ht.Feedback(lambda t, q, v: ht.vector(-2.0 * q[0] + 0.3 * np.sin(t)))
@@ -94,6 +95,7 @@ def mechanism() -> ht.Model:
 
 
 @pytest.mark.parametrize(("integrator", "energy"), [("rkmk4", 2e-4), ("energy_momentum", 1e-12)])
+@pytest.mark.thorough
 def test_loop_with_a_moving_anchor(integrator: str, energy: float) -> None:
     start = mechanism().assemble([0.8, -1.5, 0.7], [0.3, 0.2, 0.1], parameters={"time": 0.2})
     done = ht.simulate(mechanism(), start, until=1.2, step=0.01, start_time=0.2, integrator=integrator)
@@ -182,6 +184,7 @@ def test_the_jumps_of_later_members_of_a_large_batch_are_found() -> None:
         motions.check(p, 0.0, 2.0, 10)
 
 
+@pytest.mark.thorough
 def test_an_anchor_that_jumps() -> None:
     system = ht.System(name="triangle")
     bar = ht.Inertia(1.0, com=(0.5, 0, 0), moment_at_com=(0.1,) * 3)

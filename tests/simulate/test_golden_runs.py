@@ -319,6 +319,7 @@ def test_damped_tricopter(copter: ht.System) -> None:
     assert run.invariants["phi"].drift < 1e-13
 
 
+@pytest.mark.thorough
 def test_conservative_tricopter(copter: ht.System) -> None:
     data = golden("c_tricopter")["trajectories"]["conservative"]
     free = ht.System(gravity=golden("c_tricopter")["parameters"]["a_G"], name="conservative")

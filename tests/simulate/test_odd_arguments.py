@@ -60,6 +60,7 @@ def test_a_truth_value_is_no_event(rod: ht.Model) -> None:
             ht.simulate(rod, ([0.1], [0.0]), 1.0, 0.01, events=fired)
 
 
+@pytest.mark.thorough
 def test_files(rod: ht.Model, tmp_path: Path) -> None:
     run = ht.simulate(rod, ([0.1], [0.0]), 0.1, 0.01)
     for write, name in ((run.save, "run.nc"), (run.plot, "run.png"), (run.show, "run.html")):

@@ -76,6 +76,7 @@ def test_events_of_a_batch(integrator: str) -> None:
     assert [o.time for o in run.events] == sorted(o.time for o in run.events)
 
 
+@pytest.mark.thorough
 def test_events_with_laws_that_see_the_time() -> None:
     """The input changes with t inside the step in which the event lies."""
     system = ht.System(gravity=(0, 0, 0), name="cart")

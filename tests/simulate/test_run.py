@@ -108,6 +108,7 @@ def test_energy_balance_is_of_the_order_of_the_method() -> None:
     assert np.polyfit(np.log([4, 2, 1]), np.log(drifts), 1)[0] > 3.7
 
 
+@pytest.mark.thorough
 def test_which_momenta_are_conserved() -> None:
     def names(model: ht.Model, **options: object) -> set[str]:
         run = ht.simulate(model, (model.neutral(), np.ones(model.nv)), 0.1, 0.01, **options)
@@ -263,6 +264,7 @@ def test_run_without_energy_says_so() -> None:
     assert "energy" not in fall.report(show=False)
 
 
+@pytest.mark.thorough
 def test_a_batch_without_its_work_says_why_it_has_no_energy_balance() -> None:
     system = ht.System(name="damped")
     system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -0.5)))
@@ -285,6 +287,7 @@ def axis_labels(figure: object) -> list[tuple[str, str]]:
     return [(a.get_xlabel(), a.get_ylabel()) for a in figure.axes if a.get_visible()]  # type: ignore[attr-defined]
 
 
+@pytest.mark.thorough
 def test_figures_tell_units(run: ht.Run, batch: ht.Run, tmp_path: Path) -> None:
     figure = plot_run(run, tmp_path / "run.png")
     assert (tmp_path / "run.png").stat().st_size > 20_000

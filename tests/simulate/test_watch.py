@@ -32,6 +32,7 @@ def run_from(model: ht.Model, q: np.ndarray, v: np.ndarray, **options) -> ht.Run
     return ht.simulate(model, (q, v), until=4.0, step=2e-3, record_every=50, progress=False, **options)
 
 
+@pytest.mark.thorough
 def test_a_near_miss_is_told_alone_and_in_a_batch() -> None:
     model, q, v = slider_crank(6, rod=1.00001)
     run = run_from(model, q, v)
@@ -62,6 +63,7 @@ def test_a_start_typed_with_seven_digits_is_no_jump(step: float) -> None:
     np.testing.assert_allclose(run.q[-1, 0], run.q[-1, 1], atol=1e-5)
 
 
+@pytest.mark.thorough
 def test_error_control_passes_the_near_miss() -> None:
     model, q, v = slider_crank(4, rod=1.0001)
     run = run_from(model, q, v, integrator="rkmk45")
@@ -69,6 +71,7 @@ def test_error_control_passes_the_near_miss() -> None:
     assert np.max(np.abs(run.energy - run.energy[0]) / np.max(run.kinetic_energy, axis=0)) < 1e-4
 
 
+@pytest.mark.thorough
 def test_error_control_that_is_too_coarse_is_told() -> None:
     model, q, v = slider_crank(2, rod=1.001)
     run = run_from(model, q, v, integrator=ht.simulate.RKMK45(rtol=0.1, atol=0.1))
@@ -111,6 +114,7 @@ def test_a_step_too_large_is_no_matter_of_singularities() -> None:
     assert "No loop or constraint is nearly singular there: the step 0.2 s is too large" in str(run.outcome)
 
 
+@pytest.mark.thorough
 def test_constraints_that_move_do_work_which_is_no_jump() -> None:
     model = ht.library.rolling_ball(turntable=2.0, minimal=False).derive()
     q, v = model.assemble(model.neutral(), [0.5, 0, 0, 0, 0, 0])
@@ -151,6 +155,7 @@ def test_rest_where_nothing_is_singular_is_a_start() -> None:
 # --- the shell ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_shell_reports_by_its_exit_code(tmp_path: Path) -> None:
     path = tmp_path / "near.py"
     path.write_text(NEAR_MISS)
@@ -160,6 +165,7 @@ def test_the_shell_reports_by_its_exit_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["four-bars:3", "governor", "andrews"])
+@pytest.mark.thorough
 def test_mechanisms_start_from_their_own_starts(name: str) -> None:
     result = CliRunner().invoke(app, ["simulate", name, "--until", "0.02"])
     assert result.exit_code == 0, result.output

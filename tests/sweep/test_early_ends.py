@@ -100,6 +100,7 @@ def test_causes_are_counted_by_kind() -> None:
     assert ht.sweep(bad, {"x": [0.0, 1.5, 2.5]}).causes() == {"ArithmeticError: 1.5 is bad": 2}
 
 
+@pytest.mark.thorough
 def test_a_loop_is_watched_and_run_again_with_its_work() -> None:
     from sweep.slider_crank import slider_crank
 

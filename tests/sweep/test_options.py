@@ -77,6 +77,7 @@ def leaking() -> copters.Vehicle:
     return replace(plain, model=describe().derive(), describe=describe)
 
 
+@pytest.mark.thorough
 def test_parameters_of_a_vehicle_reach_its_plant() -> None:
     vehicle = leaking()
     hover = copters.maneuvers.make("hover", vehicle)
@@ -89,6 +90,7 @@ def test_parameters_of_a_vehicle_reach_its_plant() -> None:
     assert result.rerun(push=5.0).run["hull.x"][-1] == result.x.values[1]
 
 
+@pytest.mark.thorough
 def test_the_seed_is_that_of_the_noise_too() -> None:
     quad = copters.quadcopter()
     hover = copters.maneuvers.make("hover", quad)
@@ -169,6 +171,7 @@ def test_the_seed_of_a_study_file_belongs_to_the_top() -> None:
         read_study(text)
 
 
+@pytest.mark.thorough
 def test_laws_made_from_vectors_belong_to_their_points() -> None:
     """Rows of an array may have the same address one after the other: laws are found by the values of their point."""
     system = ht.System(gravity=(0, 0, 0))

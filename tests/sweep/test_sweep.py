@@ -222,6 +222,7 @@ def test_a_start_of_a_wrong_shape_is_reported_with_the_shapes(start: Any) -> Non
         ht.sweep(TWO, over={"angle": [0.1, 0.2]}, start=start, until=0.1, step=0.05)
 
 
+@pytest.mark.thorough
 def test_integrators_and_structure_become_other_tasks() -> None:
     def chain(links: int) -> ht.Model:
         return ht.library.load(f"chain:{links}").derive(native=False)
@@ -483,6 +484,7 @@ def test_unknown_variable_of_a_model_names_the_known_ones() -> None:
         ht.sweep(ht.library.load("pendulum"), over={"g": [1.0]})
 
 
+@pytest.mark.thorough
 def test_flights_vary_the_start() -> None:
     quad = copters.quadcopter()
     result = ht.sweep(quad, over={"tilt": [0.0, 1.0, 3.0]}, maneuver="hover", until=0.5, step=0.01)
@@ -492,6 +494,7 @@ def test_flights_vary_the_start() -> None:
     assert flight.position_error[-1] == result.position_error.values[2]
 
 
+@pytest.mark.thorough
 def test_flights_that_differ_in_lag_share_their_code(batches: list[int]) -> None:
     quad, lags = copters.quadcopter(), [0.02, 0.05, 0.1]
     options = {"limits": False, "until": 0.5, "step": 0.01, "chunk": 6}
@@ -518,6 +521,7 @@ def test_flights_have_the_sensors_of_their_vehicle() -> None:
     assert flight.position_error.max() == pytest.approx(off[1], rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_inputs_of_hovering_start_the_lag() -> None:
     """A lag that begins with what hovering needs moves nothing."""
     result = ht.sweep("quadcopter-with-load", {"lag": [0.05]}, maneuver="hover", until=0.2)

@@ -93,6 +93,7 @@ def test_degrees_of_freedom_with_redundant_equations(name):
     assert model.constraint_jacobian(q).shape[0] > model.nv - 1  # Gruebler's count would give none
 
 
+@pytest.mark.thorough
 def test_four_bars_gain_freedom_in_line():
     model = mechanisms.four_bars(4).derive()
     q = np.zeros(model.nv)  # all links on one line
@@ -100,6 +101,7 @@ def test_four_bars_gain_freedom_in_line():
     assert np.all(np.isfinite(model.acceleration(q, np.zeros(model.nv))))
 
 
+@pytest.mark.thorough
 def test_reaction_wrenches_replace_the_loop():
     """The tree without the loop, driven by the reported reaction and its opposite, accelerates like the closed mechanism."""
     model, q, v = state("bricard")
@@ -252,6 +254,7 @@ def test_bad_loops_are_named():
         nonholonomic.skate().derive().constraint_forces([0, 0, 0], [1.0, 0.0])
 
 
+@pytest.mark.thorough
 def test_a_mechanism_that_cannot_be_closed():
     system = ht.System()
     system.body("a", joint=ht.Revolute("y"), inertia=mechanisms.ROD)

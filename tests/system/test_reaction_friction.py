@@ -38,6 +38,7 @@ def test_a_bead_on_a_ring_slows_down_by_the_formula() -> None:
     np.testing.assert_allclose(run.work[:, 1], run.energy[0] - run.energy, atol=1e-10)
 
 
+@pytest.mark.thorough
 def test_both_equations_press() -> None:
     """With weight N = m sqrt((v^2/R)^2 + g^2)."""
     model, v = bead(), 1.7
@@ -166,6 +167,7 @@ def test_where_friction_by_reactions_is_not_possible() -> None:
         wrong.derive()
 
 
+@pytest.mark.thorough
 def test_energy_momentum_feels_the_friction_too() -> None:
     """Second order, relative to a fourth-order run; the energy balance holds for any friction, so the motion is compared."""
     model, start = painleve_rod(0.4), ([0.0, 0.0, 0.3], [3.0, 0.0, 1.0])

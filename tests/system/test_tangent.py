@@ -76,6 +76,7 @@ LARGE = ("bricard", "four-bar", "disc", "disc with a basis", "car")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough) if n in LARGE else n for n in CASES])
+@pytest.mark.thorough
 def test_linear_equations_are_the_derivative_of_motions(name: str) -> None:
     """exp(A h) to second order in h, from motions that start at neighbouring states on the manifold, along a motion (v is not zero)."""
     model, q, v, u = start_of(name)
@@ -141,6 +142,7 @@ def test_acceleration_derivatives_are_those_along_the_manifold(name: str) -> Non
         )
 
 
+@pytest.mark.thorough
 def test_the_swinging_four_bar_has_the_frequency_of_its_equilibrium() -> None:
     """Two linear equations for one degree of freedom; small oscillations have the period of the eigenvalues."""
     model = four_bar(motor=False)

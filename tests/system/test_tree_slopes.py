@@ -66,6 +66,7 @@ def test_closed_form_agrees_with_differentiation(make, monkeypatch: pytest.Monke
         assert np.max(np.abs(x - y), initial=0.0) <= 1e-13 * max(np.max(np.abs(y), initial=0.0), 1.0)
 
 
+@pytest.mark.thorough
 def test_they_are_as_exact_far_from_the_origin_of_the_world() -> None:
     model = flying().derive()
     q, v = model.random(0), np.random.default_rng(3).standard_normal(model.nv)
@@ -85,6 +86,7 @@ def test_joints_whose_subspace_turns_are_differentiated() -> None:
     model.acceleration_derivatives(model.random(0), np.ones(model.nv))
 
 
+@pytest.mark.thorough
 def test_parameter_derivatives_are_slopes_of_the_acceleration() -> None:
     model = flying().derive()
     q, v, step = model.random(0), np.ones(model.nv), 1e-6

@@ -70,6 +70,7 @@ def test_sizes_names_and_constraints(absolute):
         assert_allclose(Phi @ A, 0, atol=1e-14)
 
 
+@pytest.mark.thorough
 def test_absolute_load_velocity(absolute):
     for state in states():
         compare(absolute, state["x"], state["xi"], np.eye(15), state)
@@ -134,6 +135,7 @@ def test_scrambled_declaration():
         assert relative_error(model.acceleration(q, v), state["xi_dot_free_damped"][indices]) < 1e-12
 
 
+@pytest.mark.thorough
 def test_edges_against_the_tree():
     """Every transformation of the vehicle given from the outer to the inner body."""
     model = tricopter(order=COORDINATE_ORDER, against=COORDINATE_ORDER).derive(native=False)
