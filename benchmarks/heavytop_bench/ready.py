@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import heavytop
 from heavytop.errors import HeavytopError
 from heavytop_bench.measure import BenchEffort
 from heavytop_bench.peers import Peer
@@ -92,8 +93,8 @@ def _rounds(script: str, rounds: int) -> Iterator[tuple[str, dict]]:
 
 def _process(folder: str, script: str) -> dict:
     """Figures of one fresh process that keeps compiled code in ``folder``."""
-    source = str(Path(__file__).parents[2])
-    paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
+    packages = [str(Path(file).parents[1]) for file in (heavytop.__file__, __file__)]
+    paths = [*packages, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "HEAVYTOP_CACHE": folder, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -88,18 +88,7 @@ if TYPE_CHECKING:
         uniform as uniform,
     )
 
-_LAYERS = (
-    "compile",
-    "control",
-    "copters",
-    "equations",
-    "io",
-    "library",
-    "plan",
-    "show",
-    "simulate",
-    "sweep",
-)
+_LAYERS = ("compile", "control", "copters", "equations", "io", "library", "plan", "show", "simulate", "sweep")
 _MODULES = {layer: f"heavytop.{layer}" for layer in _LAYERS}
 _MODULES |= {"maneuvers": "heavytop.copters.maneuvers", "conventions": "heavytop.io.conventions"}
 _INTEGRATORS = ("RKMK4", "RKMK6", "RKMK8", "RKMK45", "EnergyMomentum", "ProjectedRK4", "Variational")

@@ -6,10 +6,7 @@ import sys
 from pathlib import Path
 
 _CGROUP = Path("/sys/fs/cgroup")
-_CGROUP_FILES = (
-    ("memory.max", "memory.current"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-)
+_CGROUP_FILES = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 
 
 def available_memory() -> float:

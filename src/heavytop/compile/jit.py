@@ -145,7 +145,7 @@ def compile_side_by_side(text: str) -> ObjectCode:
     start = time.perf_counter()
     machine, modules = host(), cut_module(text)
     level = 1 if len(text) > LONG_TEXT else 2
-    work = [(modules.main, False), *((part, True) for part in modules.parts)]
+    work = [(own, k > 0) for k, own in enumerate(modules)]
     threads = min(thread_count(None), len(work))
     if threads == 1:
         objects = [_object(own, machine, level, straight) for own, straight in work]
@@ -365,23 +365,15 @@ _PART = re.compile(r"define internal (void @(\w+_(?:part|text)\d+)\(.*) \{")
 _NAME = re.compile(r"@([\w.]+)\(")
 
 
-@dataclass(frozen=True)
-class Modules:
-    """``main`` has everything but the functions in ``parts``, which it declares."""
-
-    main: str
-    parts: tuple[str, ...]
-
-
-def cut_module(text: str, share: int = SHARE) -> Modules:
-    """Cut IR text if its parts are long enough.
+def cut_module(text: str, share: int = SHARE) -> tuple[str, ...]:
+    """IR text, or if its parts are long enough: everything but the parts, which are declared there, then the parts.
 
     >>> part = "define internal void @f_part{0}(ptr %x) nounwind {{\\n  store i8 {0}, ptr %x\\n  ret void\\n}}\\n"
     >>> text = part.format(0) + part.format(1) + "define void @f(ptr %x) {\\n  call void @f_part1(ptr %x)\\n  ret void\\n}\\n"
-    >>> modules = cut_module(text, share=60)
-    >>> len(modules.parts), modules.main.splitlines()[:2]
+    >>> main, *parts = cut_module(text, share=60)
+    >>> len(parts), main.splitlines()[:2]
     (2, ['declare void @f_part0(ptr %x) nounwind', 'declare void @f_part1(ptr %x) nounwind'])
-    >>> cut_module(text).main == text
+    >>> cut_module(text) == (text,)
     True
     """
     functions, rest = _functions(text)
@@ -394,7 +386,7 @@ def cut_module(text: str, share: int = SHARE) -> Modules:
         elif found := _NAME.search(function):
             helpers[found[1]] = function
     if sum(map(len, bodies)) < 2 * share:
-        return Modules(text, ())
+        return (text,)
     known = "".join(line for line in rest.splitlines(keepends=True) if line.startswith(("declare", "!")))
     groups: list[str] = []
     for body in bodies:
@@ -403,7 +395,7 @@ def cut_module(text: str, share: int = SHARE) -> Modules:
         else:
             groups.append(body)
     main = "".join([*heads, rest, *helpers.values()])
-    return Modules(main, tuple(group + _called(group, helpers) + known for group in groups))
+    return main, *(group + _called(group, helpers) + known for group in groups)
 
 
 def _functions(text: str) -> tuple[list[str], str]:

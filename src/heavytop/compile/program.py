@@ -29,51 +29,19 @@ class Op(StrEnum):
     True
     """
 
-    INPUT = "input"
-    CONST = "const"
-    ADD = "add"
-    SUB = "sub"
-    MUL = "mul"
-    DIV = "div"
-    NEG = "neg"
-    SQRT = "sqrt"
-    SIN = "sin"
-    COS = "cos"
-    TAN = "tan"
-    ASIN = "asin"
-    ACOS = "acos"
-    ATAN = "atan"
-    ATAN2 = "atan2"
-    SINH = "sinh"
-    COSH = "cosh"
-    TANH = "tanh"
-    ASINH = "asinh"
-    ACOSH = "acosh"
-    ATANH = "atanh"
-    EXP = "exp"
-    EXPM1 = "expm1"
-    LOG = "log"
-    LOG1P = "log1p"
-    POW = "pow"
-    HYPOT = "hypot"
-    ERF = "erf"
-    FABS = "fabs"
-    SIGN = "sign"
-    FLOOR = "floor"
-    CEIL = "ceil"
-    FMIN = "fmin"
-    FMAX = "fmax"
-    FMOD = "fmod"
-    REMAINDER = "remainder"
-    COPYSIGN = "copysign"
-    LT = "lt"
-    LE = "le"
-    EQ = "eq"
-    NE = "ne"
-    AND = "and"
-    OR = "or"
-    NOT = "not"
+    INPUT, CONST = "input", "const"
+    ADD, SUB, MUL, DIV, NEG, SQRT = "add", "sub", "mul", "div", "neg", "sqrt"
+    SIN, COS, TAN, ASIN, ACOS, ATAN, ATAN2 = "sin", "cos", "tan", "asin", "acos", "atan", "atan2"
+    SINH, COSH, TANH, ASINH, ACOSH, ATANH = "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"
+    EXP, EXPM1, LOG, LOG1P, POW, HYPOT, ERF = "exp", "expm1", "log", "log1p", "pow", "hypot", "erf"
+    FABS, SIGN, FLOOR, CEIL, COPYSIGN = "fabs", "sign", "floor", "ceil", "copysign"
+    FMIN, FMAX, FMOD, REMAINDER = "fmin", "fmax", "fmod", "remainder"
+    LT, LE, EQ, NE, AND, OR, NOT = "lt", "le", "eq", "ne", "and", "or", "not"
     SELECT = "select"  # SELECT(condition, then, otherwise)
+
+
+LEAVES = (Op.INPUT, Op.CONST)
+"""Instructions that compute nothing."""
 
 
 class Instruction(NamedTuple):
@@ -132,7 +100,7 @@ class Program:
     @cached_property
     def operations(self) -> int:
         """Number of instructions that compute: neither input nor constant."""
-        return sum(1 for instruction in self.code if instruction.op not in (Op.INPUT, Op.CONST))
+        return sum(1 for instruction in self.code if instruction.op not in LEAVES)
 
     @cached_property
     def histogram(self) -> dict[str, int]:
@@ -197,7 +165,7 @@ class _Builder:
         return self.add(Op.CONST, (), value)
 
 
-_SAME_NAME = tuple(op.name for op in Op if op not in (Op.INPUT, Op.CONST, Op.SELECT))
+_SAME_NAME = tuple(op.name for op in Op if op not in (*LEAVES, Op.SELECT))
 
 
 def program_from_function(function: casadi.Function, name: str) -> Program:

@@ -155,11 +155,9 @@ def _is_expression(value: Any) -> bool:
 def _sx(value: Any) -> Any:
     import casadi
 
-    if not hasattr(value, "to_casadi"):
-        return casadi.SX(value)
-    return (
-        casadi.SX(value.to_casadi()) if len(value.shape) == 2 else to_sx(value)
-    )  # a matrix keeps its structural zeros
+    if hasattr(value, "to_casadi") and len(value.shape) != 2:
+        return to_sx(value)
+    return casadi.SX(value.to_casadi() if hasattr(value, "to_casadi") else value)  # a matrix keeps its structural zeros
 
 
 def _expressions(found: list[Any]) -> bytes:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from heavytop._format import safe_names
-from heavytop.compile.program import Op, Program
+from heavytop.compile.program import LEAVES, Op, Program
 from heavytop.compile.signature import Signature
 
 Precision = Literal["double", "float"]
@@ -54,7 +54,7 @@ def allocate(program: Program) -> CSlots:
     count = 0
     last = program.last_use
     for k, (op, args, _) in enumerate(program.code):
-        if op in (Op.INPUT, Op.CONST):
+        if op in LEAVES:
             continue
         free += sorted((slot[a] for a in set(args) if a in slot and last[a] == k), reverse=True)
         if free:
@@ -106,11 +106,11 @@ class _Printer:
         for k, instruction in enumerate(self.program.code):
             if k in self.slots.slot:
                 lines.append(f"    w{self.slots.slot[k]} = {self._expression(k)};")
-            if instruction.op in (Op.INPUT, Op.CONST):
+            if instruction.op in LEAVES:
                 continue
             lines += [f"    {home} = w{self.slots.slot[k]};" for home in homes.get(k, ())]
         for k, places in homes.items():
-            if self.program.code[k].op in (Op.INPUT, Op.CONST):
+            if self.program.code[k].op in LEAVES:
                 lines += [f"    {place} = {self._operand(k)};" for place in places]
         return "\n".join([*lines, "}", ""])
 

@@ -48,11 +48,7 @@ class _Words(np.ndarray):
 
 
 def fast_call(
-    code: Library,
-    scratch: int,
-    inputs: Sequence[Shape],
-    bound: Sequence[np.ndarray],
-    outputs: Sequence[Shape],
+    code: Library, scratch: int, inputs: Sequence[Shape], bound: Sequence[np.ndarray], outputs: Sequence[Shape]
 ) -> Callable[..., bool]:
     """A kernel for single states as a built-in function of its inputs and then its outputs.
 

@@ -27,18 +27,11 @@ from heavytop.compile.backends.vector_math import (
 from heavytop.compile.passes.lazy_branches import LazySide, lazy_sides
 from heavytop.compile.passes.matmul_tiling import in_blocks
 from heavytop.compile.passes.ordering import repeating_bounds, waiting, with_few_waiting
-from heavytop.compile.program import Op, Program
+from heavytop.compile.program import LEAVES, Op, Program
 
 _ARITHMETIC = {Op.ADD: "fadd", Op.SUB: "fsub", Op.MUL: "fmul", Op.DIV: "fdiv"}
-_LEAVES = (Op.INPUT, Op.CONST)
 _COMPARE = {Op.LT: "olt", Op.LE: "ole", Op.EQ: "oeq", Op.NE: "une"}
-_INTRINSIC = {
-    Op.SQRT: "sqrt",
-    Op.FABS: "fabs",
-    Op.FLOOR: "floor",
-    Op.CEIL: "ceil",
-    Op.COPYSIGN: "copysign",
-}
+_INTRINSIC = {Op.SQRT: "sqrt", Op.FABS: "fabs", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.COPYSIGN: "copysign"}
 
 
 @dataclass(frozen=True)
@@ -263,7 +256,7 @@ def _scratch_slots(
     for start, stop in pairwise(bounds):
         for k in range(start, stop):
             # inputs and constants are loaded again; an output is stored where it is computed, so only later readers count
-            if last[k] < stop or program.code[k].op in _LEAVES or k in nowhere:
+            if last[k] < stop or program.code[k].op in LEAVES or k in nowhere:
                 continue
             if free:
                 slots[k] = free.pop()
@@ -312,7 +305,7 @@ class _Body:
                     self._when_needed(side)
             if k in lazy or k in self.absorbed:
                 continue
-            if self.program.code[k].op not in _LEAVES:
+            if self.program.code[k].op not in LEAVES:
                 self._operation(k)
                 if k in self.slots:
                     place = self._address("%scratch", self.slots[k])
@@ -325,9 +318,7 @@ class _Body:
     def _when_needed(self, side: LazySide) -> None:
         """Compute the values of a side if it is chosen in any lane."""
         w, t, code = self.w, self.lanes.real, self.program.code
-        for (
-            k
-        ) in side.nodes:  # values from outside are loaded before the block, so that the code after it can use them too
+        for k in side.nodes:  # values from outside are loaded before the block: the code after it can use them too
             product = self.fused.get(k)
             for a in (*code[k].args, *(() if product is None else code[product].args)):
                 if a not in side.nodes and a != product:

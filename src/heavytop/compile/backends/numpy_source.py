@@ -16,14 +16,7 @@ from heavytop.errors import ModelError
 
 Library = Literal["numpy", "jax"]
 _INFIX = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.DIV: "/", Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!="}
-_NAMES = {
-    Op.ASIN: "arcsin",
-    Op.ACOS: "arccos",
-    Op.ATAN: "arctan",
-    Op.ATAN2: "arctan2",
-    Op.ASINH: "arcsinh",
-    Op.ACOSH: "arccosh",
-    Op.ATANH: "arctanh",
+_NAMES = {op: f"arc{op[1:]}" for op in (Op.ASIN, Op.ACOS, Op.ATAN, Op.ATAN2, Op.ASINH, Op.ACOSH, Op.ATANH)} | {
     Op.POW: "power",
     Op.FMIN: "minimum",
     Op.FMAX: "maximum",

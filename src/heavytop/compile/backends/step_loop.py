@@ -98,14 +98,7 @@ class _Loop:
     """
 
     def __init__(
-        self,
-        layout: Layout,
-        phases: Phases,
-        lanes: Lanes,
-        emitted: dict[str, Emitted],
-        *,
-        tiled: bool,
-        flush: bool,
+        self, layout: Layout, phases: Phases, lanes: Lanes, emitted: dict[str, Emitted], *, tiled: bool, flush: bool
     ) -> None:
         self.layout, self.phases, self.lanes, self.emitted, self.flush = layout, phases, lanes, emitted, flush
         self.w = Writer()
@@ -356,12 +349,7 @@ class _Loop:
             self._every_group(copy_back)
 
     def _call_if_needed(
-        self,
-        call: Call,
-        emitted: Emitted,
-        places: Callable[[str], list[str]],
-        copy_back: Callable[[str], None],
-        j: str,
+        self, call: Call, emitted: Emitted, places: Callable[[str], list[str]], copy_back: Callable[[str], None], j: str
     ) -> None:
         """A call that is skipped unless a lane of group ``j`` needs it."""
         w, t = self.w, self.lanes.real

@@ -10,28 +10,8 @@ from heavytop.compile.program import Op
 SINCOS_LIMIT = 1e9
 """Largest argument of the sine and cosine in registers; larger ones are reduced by the C library."""
 
-LIBM = {
-    Op.TAN: 1,
-    Op.ASIN: 1,
-    Op.ACOS: 1,
-    Op.ATAN: 1,
-    Op.ATAN2: 2,
-    Op.SINH: 1,
-    Op.COSH: 1,
-    Op.TANH: 1,
-    Op.ASINH: 1,
-    Op.ACOSH: 1,
-    Op.ATANH: 1,
-    Op.EXP: 1,
-    Op.EXPM1: 1,
-    Op.LOG: 1,
-    Op.LOG1P: 1,
-    Op.POW: 2,
-    Op.HYPOT: 2,
-    Op.ERF: 1,
-    Op.FMOD: 2,
-    Op.REMAINDER: 2,
-}
+_UNARY = "tan asin acos atan sinh cosh tanh asinh acosh atanh exp expm1 log log1p erf"
+LIBM = dict.fromkeys(map(Op, _UNARY.split()), 1) | dict.fromkeys((Op.ATAN2, Op.POW, Op.HYPOT, Op.FMOD, Op.REMAINDER), 2)
 """Operations of the C library, lane by lane, with their number of arguments."""
 
 

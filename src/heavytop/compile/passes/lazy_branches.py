@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from heavytop.compile.backends.vector_math import LIBM
-from heavytop.compile.program import Op, Program
+from heavytop.compile.program import LEAVES, Op, Program
 
 WORTH = 30
 """Least cost of a side, in products, for which a branch pays."""
 MOST = 6_000
 """Largest program (instructions) that stays in one piece because most of it is usually skipped."""
-_LEAVES = (Op.INPUT, Op.CONST)
 _DEAR = {Op.DIV: 6, Op.SQRT: 9, Op.SIN: 20, Op.COS: 20, **dict.fromkeys(LIBM, 40)}
 
 
@@ -105,7 +104,7 @@ def _side(
     condition, place = code[first].args[0], 1 if when else 2
 
     def belongs(k: int, nodes: set[int]) -> bool:
-        if code[k].op in _LEAVES or k in kept or k == condition:
+        if code[k].op in LEAVES or k in kept or k == condition:
             return False
         return all(
             r in nodes or (r in group and code[r].args[place] == k and code[r].args[3 - place] != k) for r in readers[k]
@@ -129,7 +128,7 @@ def _side(
         late = {
             k
             for k in nodes
-            if k > first and any(a >= first and a not in nodes and code[a].op not in _LEAVES for a in code[k].args)
+            if k > first and any(a >= first and a not in nodes and code[a].op not in LEAVES for a in code[k].args)
         }
         if not late:
             break

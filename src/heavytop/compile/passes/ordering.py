@@ -12,9 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from heavytop.compile.program import Instruction, Op, Program
-
-_LEAVES = (Op.INPUT, Op.CONST)
+from heavytop.compile.program import LEAVES, Instruction, Op, Program
 
 
 def reordered(program: Program, order: Sequence[int]) -> Program:
@@ -31,7 +29,7 @@ def waiting(program: Program, last: Sequence[int] | None = None) -> list[int]:
     """Number of values that wait for their last reader before each instruction; inputs and constants are loaded again where needed."""
     change = [0] * (len(program.code) + 1)
     for k, end in enumerate(program.last_use if last is None else last):
-        if program.code[k].op not in _LEAVES:
+        if program.code[k].op not in LEAVES:
             change[k + 1] += 1
             change[end + 1] -= 1
     return list(accumulate(change))
@@ -74,7 +72,7 @@ def _depths(program: Program) -> list[int]:
     """Longest path from an input to each instruction."""
     depth = [0] * len(program.code)
     for k, (op, args, _) in enumerate(program.code):
-        if op not in _LEAVES:
+        if op not in LEAVES:
             depth[k] = 1 + max([depth[a] for a in args])
     return depth
 
@@ -89,7 +87,7 @@ def _backwards(program: Program, rank: Callable[[int, int], tuple[int, int]]) ->
     partner = {k: angle[i.args[0]] for k, i in enumerate(code) if i.op is Op.SIN and i.args[0] in angle}
     whole = {cos: sin for sin, cos in partner.items()}  # a pair is identified by its sine
     reads = [
-        () if op in _LEAVES else tuple({whole.get(a, a) for a in args if code[a].op not in _LEAVES})
+        () if op in LEAVES else tuple({whole.get(a, a) for a in args if code[a].op not in LEAVES})
         for op, args, _ in code
     ]
     readers = [0] * len(code)
@@ -97,7 +95,7 @@ def _backwards(program: Program, rank: Callable[[int, int], tuple[int, int]]) ->
         if k not in whole:
             for a in args:
                 readers[a] += 1
-    free = [(rank(k, 0), k) for k, n in enumerate(readers) if n == 0 and k not in whole and code[k].op not in _LEAVES]
+    free = [(rank(k, 0), k) for k, n in enumerate(readers) if n == 0 and k not in whole and code[k].op not in LEAVES]
     heapq.heapify(free)
     order: list[int] = []
     while free:
@@ -116,11 +114,11 @@ def _with_leaves(program: Program, order: Sequence[int]) -> list[int]:
     complete: list[int] = []
     for k in order:
         for a in program.code[k].args:
-            if a not in placed and program.code[a].op in _LEAVES:
+            if a not in placed and program.code[a].op in LEAVES:
                 placed.add(a)
                 complete.append(a)
         complete.append(k)
-    rest = {v for values in program.outputs for v in values if program.code[v].op in _LEAVES} - placed
+    rest = {v for values in program.outputs for v in values if program.code[v].op in LEAVES} - placed
     return complete + sorted(rest)
 
 
@@ -145,7 +143,7 @@ def repeating_bounds(program: Program, size: int) -> list[int] | None:
     """
     if len(program.code) <= ROLL_ABOVE:
         return None
-    computing = [k for k, instruction in enumerate(program.code) if instruction.op not in (Op.INPUT, Op.CONST)]
+    computing = [k for k, instruction in enumerate(program.code) if instruction.op not in LEAVES]
     shapes = _shapes(program, computing)
     cuts = _cuts(shapes, size)
     if cuts is None:
