@@ -275,7 +275,7 @@ class FixedStep:
         def repeated(which: np.ndarray) -> _RepeatedSteps:
             return _RepeatedSteps(self, result, step[which], row[which])
 
-        samples = samples.reshape(-1, *samples.shape[2:])
+        samples = samples.reshape(len(step), *samples.shape[2:])
         samples[np.isfinite(log.stopped[row])] = np.nan  # over
         found = crossings(samples, problem.events, lambda which, x: repeated(which).reach(x * h).values)
         if len(found.step):
@@ -294,7 +294,7 @@ class FixedStep:
         valid = (np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)).reshape(-1)
         step, row = (index.reshape(-1) for index in np.indices((n + 1, problem.count)))
         valid &= ~(t[step] >= self.failed.reshape(-1)[row])
-        log.check_numbers(values.reshape(len(valid), -1), t[step], row, valid)
+        log.check_numbers(values.reshape(len(valid), values.shape[-1]), t[step], row, valid)
 
     def _within(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
         """Values (steps, trajectories, events) of event functions at the inner points of each step, from interpolated states.
