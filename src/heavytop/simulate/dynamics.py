@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cache, cached_property
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from heavytop.compile import Functions, Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.functions import Value
-from heavytop.system import MANIFOLD_TOLERANCE, with_time
+from heavytop.system import with_time
 
 if TYPE_CHECKING:
     from heavytop.system import EquationTerms, Model
@@ -227,7 +226,6 @@ class ModelDynamics(Dynamics):
         self.equations_key = model.description.equations_key
         self.has_time = model.description.time is not None
         self._nq, self._nv = model.nq, model.nv
-        self._equations = len(model.coordinates.constraint_names)
 
     @property
     def nq(self) -> int:
@@ -238,22 +236,7 @@ class ModelDynamics(Dynamics):
         return self._nv
 
     def is_on_manifold(self, q: Any) -> bool:
-        if type(q) is not np.ndarray or q.shape != (self._nq,) or q.dtype != np.float64 or not isfinite(q.dot(q)):
-            return False
-        if not self._equations:
-            return True
-        if not self.model.native:
-            return False
-        (phi,) = self._manifold(q, self._nominal)
-        return bool(phi.dot(phi) <= MANIFOLD_TOLERANCE**2)
-
-    @cached_property
-    def _manifold(self) -> Kernel:
-        return self.model.compiled("constraints")
-
-    @cached_property
-    def _nominal(self) -> np.ndarray:
-        return self.model.parameter_vector()
+        return self.model.is_on_manifold(q, wait=0)
 
     def _make_key(self) -> str | None:
         return self.model.key
@@ -407,7 +390,7 @@ class ModelDynamics(Dynamics):
         return trace_of(name, {label: getattr(e, label) for label in (*inputs, "p")} | dict(more or {}), outputs)
 
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
-        return self.model.parameter_vector(parameters) if parameters else self._nominal.copy()
+        return self.model.parameter_vector(parameters)
 
 
 def _is_identity(velocity: Traced, nv: int) -> bool:

@@ -168,8 +168,11 @@ class Model(Value, Shown):
 
     Attributes
     ----------
-    nq, nv, nu : numbers of configuration coordinates, velocity coordinates and inputs.
+    nq, nv, nu : numbers of configuration coordinates, velocity coordinates (the degrees of freedom of a tree) and inputs.
     q_names, v_names, u_names, parameter_names : their names, ``joint.component``.
+    body_names : names of the bodies with inertia.
+    coordinates : product of the joints' coordinate blocks.
+    is_constrained : whether there are loops or constraints that the velocity coordinates do not already satisfy.
     parameters : nominal values of the parameters by name, a new dictionary each time.
     """
 
@@ -178,6 +181,12 @@ class Model(Value, Shown):
         self.expressions = Expressions(description)
         self.name = description.name
         self.native = native
+        self.coordinates: Product = self.expressions.coordinates
+        self.nq, self.nv, self.nu = self.expressions.nq, self.expressions.nv, self.expressions.nu
+        self.q_names, self.u_names = self.coordinates.q_names, tuple(description.inputs)
+        self.parameter_names = tuple(p.name for p in description.parameters)
+        self.body_names = tuple(description.inertias)
+        self.is_constrained = self.expressions.is_constrained
         self.functions = Functions(self._trace, description.equations_key)
         self._configurations_seen = itertools.count(1)
 
@@ -215,31 +224,6 @@ class Model(Value, Shown):
 
     # --- sizes and names --------------------------------------------------------------------------------------------------
 
-    @property
-    def coordinates(self) -> Product:
-        """The product of the joints' coordinate blocks."""
-        return self.expressions.coordinates
-
-    @property
-    def nq(self) -> int:
-        """Number of configuration coordinates."""
-        return self.expressions.nq
-
-    @property
-    def nv(self) -> int:
-        """Number of velocity coordinates: the degrees of freedom."""
-        return self.expressions.nv
-
-    @property
-    def nu(self) -> int:
-        """Number of inputs."""
-        return self.expressions.nu
-
-    @property
-    def q_names(self) -> tuple[str, ...]:
-        """Names of the configuration coordinates."""
-        return self.coordinates.q_names
-
     @cached_property
     def v_names(self) -> tuple[str, ...]:
         """Names of the velocity coordinates."""
@@ -248,11 +232,6 @@ class Model(Value, Shown):
         if self.description.velocity is not None:
             return tuple(f"w_{i + 1}" for i in range(self.nv))
         return self.coordinates.v_names
-
-    @property
-    def u_names(self) -> tuple[str, ...]:
-        """Names of the inputs."""
-        return tuple(self.description.inputs)
 
     @property
     def q_units(self) -> tuple[str, ...]:
@@ -274,11 +253,6 @@ class Model(Value, Shown):
         return tuple(getattr(element, "unit", lambda joints: "")(joints) for element in inputs)
 
     @property
-    def parameter_names(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-        return tuple(p.name for p in self.description.parameters)
-
-    @property
     def parameters(self) -> dict[str, float]:
         """Nominal values of the parameters by name.
 
@@ -287,16 +261,6 @@ class Model(Value, Shown):
         9.81
         """
         return dict(zip(self.parameter_names, self._default_parameters.tolist(), strict=True))
-
-    @property
-    def body_names(self) -> tuple[str, ...]:
-        """Names of the bodies with inertia."""
-        return tuple(self.description.inertias)
-
-    @property
-    def is_constrained(self) -> bool:
-        """Whether there are loops or constraints that the velocity coordinates do not already satisfy."""
-        return self.expressions.is_constrained
 
     @property
     def holonomic_rows(self) -> np.ndarray:
@@ -415,7 +379,7 @@ class Model(Value, Shown):
     def _configuration(self, q: Array, closed: bool = False, parameters: Parameters = None) -> Array:
         if is_symbolic(q):
             return q
-        if not self._is_on_manifold(q):
+        if not self.is_on_manifold(q):
             q = self._checked_configuration(q)
         if closed and self._has_loops:
             self._check_closed(q, parameters)
@@ -426,16 +390,16 @@ class Model(Value, Shown):
         """Whether equations phi(q) = 0 hold beyond those of the coordinates."""
         return self.is_constrained and bool(np.any(self.holonomic_rows))
 
-    def _is_on_manifold(self, q: Array) -> bool:
-        """Whether this is one configuration, finite and on its manifold, by a fast test; False: check closely."""
+    def is_on_manifold(self, q: Array, wait: int = QUICK_FROM) -> bool:
+        """Whether this is one configuration, finite and on its manifold, by a fast test; False: check closely, as always in ``wait`` calls."""
         if type(q) is not np.ndarray or q.shape != (self.nq,) or q.dtype != np.float64 or not is_finite(q):
             return False
         if not self._equations_of_q:
             return True
-        if next(self._configurations_seen) <= QUICK_FROM or not self.native:
+        if next(self._configurations_seen) <= wait or not self.native:
             return False
         (phi,) = self._manifold(q, self._default_parameters)
-        return phi.dot(phi) <= MANIFOLD_TOLERANCE**2
+        return bool(phi.dot(phi) <= MANIFOLD_TOLERANCE**2)
 
     @cached_property
     def _manifold(self) -> Kernel:

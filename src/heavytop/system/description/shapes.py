@@ -36,17 +36,21 @@ class Shape(Protocol):
         ...
 
 
-def _lengths(shape: object, name: str, value: Any, count: int | None = None) -> Any:
-    """A positive length in m, or a tuple of ``count`` of them."""
-    numbers = np.asarray(value, dtype=float)
-    if numbers.shape != (() if count is None else (count,)) or not np.all(np.isfinite(numbers) & (numbers > 0)):
-        noun = "a positive number" if count is None else f"{count} positive numbers"
-        raise ModelError(f"{type(shape).__name__}: {name} must be {noun} in m, got {value!r}.")
-    return numbers.tolist() if count is None else tuple(numbers.tolist())
+class _Solid:
+    """A shape whose fields are positive lengths in m: numbers, or three of them for ``size`` and ``radii``."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            numbers, count = np.asarray(value, dtype=float), 3 if name in ("size", "radii") else None
+            if numbers.shape != (() if count is None else (count,)) or not np.all(np.isfinite(numbers) & (numbers > 0)):
+                noun = "a positive number" if count is None else f"{count} positive numbers"
+                raise ModelError(f"{type(self).__name__}: {name} must be {noun} in m, got {value!r}.")
+            if count is not None:
+                object.__setattr__(self, name, tuple(numbers.tolist()))
 
 
 @dataclass(frozen=True)
-class Box:
+class Box(_Solid):
     """A box with edge lengths ``size`` (3,) in m, centred at the origin.
 
     >>> Box((1.0, 2.0, 3.0)).unit_moments()[0]
@@ -55,9 +59,6 @@ class Box:
 
     size: tuple[float, float, float]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", _lengths(self, "size", self.size, 3))
-
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         x, y, z = self.size
         volume = x * y * z
@@ -65,7 +66,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Sphere:
+class Sphere(_Solid):
     """A sphere around the origin; ``radius`` in m.
 
     >>> round(Sphere(radius=1.0).unit_moments()[0], 6)
@@ -74,16 +75,13 @@ class Sphere:
 
     radius: float
 
-    def __post_init__(self) -> None:
-        _lengths(self, "radius", self.radius)
-
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         volume = 4 / 3 * np.pi * self.radius**3
         return volume, np.zeros(3), 0.4 * volume * self.radius**2 * np.eye(3)
 
 
 @dataclass(frozen=True)
-class Ellipsoid:
+class Ellipsoid(_Solid):
     """An ellipsoid around the origin with half axes ``radii`` (3,) in m.
 
     >>> Ellipsoid((0.1, 0.2, 0.3))
@@ -92,9 +90,6 @@ class Ellipsoid:
 
     radii: tuple[float, float, float]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "radii", _lengths(self, "radii", self.radii, 3))
-
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         a, b, c = self.radii
         volume = 4 / 3 * np.pi * a * b * c
@@ -102,7 +97,7 @@ class Ellipsoid:
 
 
 @dataclass(frozen=True)
-class Cylinder:
+class Cylinder(_Solid):
     """A cylinder along z, centred at the origin; ``radius`` and ``length`` in m.
 
     >>> round(Cylinder(radius=1.0, length=2.0).unit_moments()[0], 6)
@@ -112,10 +107,6 @@ class Cylinder:
     radius: float
     length: float
 
-    def __post_init__(self) -> None:
-        _lengths(self, "radius", self.radius)
-        _lengths(self, "length", self.length)
-
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         r, h = self.radius, self.length
         volume = np.pi * r * r * h
@@ -124,7 +115,7 @@ class Cylinder:
 
 
 @dataclass(frozen=True)
-class Capsule:
+class Capsule(_Solid):
     """A cylinder along z of the given ``length`` between two half spheres of the same ``radius``, centred at the origin.
 
     >>> round(Capsule(radius=0.5, length=1.0).unit_moments()[0], 6)
@@ -133,10 +124,6 @@ class Capsule:
 
     radius: float
     length: float
-
-    def __post_init__(self) -> None:
-        _lengths(self, "radius", self.radius)
-        _lengths(self, "length", self.length)
 
     def unit_moments(self) -> tuple[float, Floats, Floats]:
         r, h = self.radius, self.length

@@ -164,7 +164,7 @@ class JointPort(Port):
     def ad(self, w: Array) -> Array:
         """ad(w) (n, n) of the joint's velocities: ad(w) y = [w, y], with entries gamma^k_ij w^i (eq. 2.19)."""
         gamma = self.coordinates.commutation(self.configuration)
-        return transpose(from_columns(*(np.matvec(transpose(gamma[k]), w) for k in range(self.size))))
+        return transpose(from_columns(*(np.matvec(transpose(g), w) for g in gamma)))
 
     @property
     def flat(self) -> Array:
@@ -225,9 +225,7 @@ class RotorPort(JointPort):
     def ad(self, w: Array) -> Array:
         """ad (n + 3, n + 3): that of the joint, and the cross product."""
         n = self.joint_size
-        gamma = self.coordinates.commutation(self.configuration)
-        own = transpose(from_columns(*(np.matvec(transpose(gamma[k]), w[:n]) for k in range(n))))
-        return block([[own, np.zeros((n, 3))], [np.zeros((3, n)), so3.wed(w[n:])]])
+        return block([[super().ad(w[:n]), np.zeros((n, 3))], [np.zeros((3, n)), so3.wed(w[n:])]])
 
     def place(self, force: Array, actions: Actions) -> None:
         n = self.joint_size

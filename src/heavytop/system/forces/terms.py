@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -203,40 +204,34 @@ class ElementTerms:
 
     def verify(self, p: Array, values: Floats) -> None:
         """Raise a ModelError when the element contradicts itself at random states; ``values`` are those of the parameters ``p``."""
-        x, w = self.port.view(self._x), self._w
+        for name, given, meaning, expected in self._given_twice():
+            self._compare(name, given, meaning, expected, p, values)
+
+    def _given_twice(self) -> Iterator[tuple[str, Array, str, Array]]:
+        """(method, its result, meaning, result derived from other methods); a force without a resistance is compared at rest only."""
+        x, w, n = self.port.view(self._x), self._w, self.port.size
         if self.gives("energy_gradient"):
             given = self._vector("energy_gradient", x)
-            self._compare(
-                "energy_gradient(x)", given, "the gradient of its energy(x)", self._derived_gradient, p, values
-            )
+            yield "energy_gradient(x)", given, "the gradient of its energy(x)", self._derived_gradient
         if self.gives("resistance") and self.gives("dissipation"):
             given = self._vector("resistance", x, w)
-            self._compare(
-                "resistance(x, w)", given, "dR/dw of its dissipation(x, w)", self._derived_resistance, p, values
-            )
-        if self.gives("damping"):
-            matrix = linear_part(self._probed_resistance, w)
-            if matrix is not None:
-                given = self._matrix("damping", x)
-                self._compare("damping(x)", given, "the slope of its resistance", matrix, p, values)
-        if self.gives("force"):
-            self._verify_force(x, w, p, values)
-
-    def _verify_force(self, x: Array, w: Array, p: Array, values: Floats) -> None:
-        """Compare the total force with those of the energy and the resistance; without a resistance only at rest."""
-        expected = -self._derived_gradient if self.gives("energy") else np.zeros(self.port.size)
+            yield "resistance(x, w)", given, "dR/dw of its dissipation(x, w)", self._derived_resistance
+        if self.gives("damping") and (matrix := linear_part(self._probed_resistance, w)) is not None:
+            yield "damping(x)", self._matrix("damping", x), "the slope of its resistance", matrix
+        if not self.gives("force"):
+            return
+        expected = -self._derived_gradient if self.gives("energy") else np.zeros(n)
         if self.gives("resistance", "dissipation"):
-            given, meant = self._vector("force", x, w), "minus the gradient of its energy and minus its resistance"
-            self._compare("force(x, w)", given, meant, expected - self._probed_resistance, p, values)
+            given, meaning = self._vector("force", x, w), "minus the gradient of its energy and minus its resistance"
+            yield "force(x, w)", given, meaning, expected - self._probed_resistance
         elif self.gives("energy"):
-            given = self._vector("force", x, np.zeros(self.port.size))
-            self._compare("force(x, 0) at rest", given, "minus the gradient of its energy(x)", expected, p, values)
+            given = self._vector("force", x, np.zeros(n))
+            yield "force(x, 0) at rest", given, "minus the gradient of its energy(x)", expected
 
     def _compare(self, name: str, given: Array, meaning: str, expected: Array, p: Array, values: Floats) -> None:
         import casadi
 
         n = self.port.size
-        size = to_sx(given).shape[0]
         w = self._w if _is_plain(self._w) else symbol("w", n)
         function = casadi.Function(
             "compare", [to_sx(self._x), to_sx(w), to_sx(p)], [to_sx(given), to_sx(expected)], {"allow_free": True}
@@ -247,12 +242,9 @@ class ElementTerms:
         for number, x in enumerate(self.port.samples(rng, SAMPLES)):
             # every other one near the default values: a coefficient that is zero by default hides its factor
             moved = number % 2 == 1
-            taken = (
-                values + nearby.uniform(0.1, 0.2, values.shape) * np.maximum(np.abs(values), 1.0) if moved else values
-            )
-            a, b = (
-                np.asarray(result.full()).reshape(size) for result in function.call([x, rng.standard_normal(n), taken])
-            )
+            near = nearby.uniform(0.1, 0.2, values.shape) * np.maximum(np.abs(values), 1.0) if moved else 0.0
+            results = function.call([x, rng.standard_normal(n), values + near])
+            a, b = (np.asarray(result.full()).reshape(-1) for result in results)
             finite = np.all(np.isfinite(a)), np.all(np.isfinite(b))
             if not any(finite) or (moved and not all(finite)):
                 continue

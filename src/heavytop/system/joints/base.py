@@ -97,7 +97,7 @@ class Joint(Value, ABC):
     follows: str | None = None
     """Name of the joint whose coordinates move this one; None if it has its own."""
     parts: Mapping[str, Any] = MappingProxyType({})
-    """Elements in the joint, given as keywords: see :class:`~heavytop.system.joints.parts.JointParts`."""
+    """Elements in the joint, given as keywords: see :class:`~heavytop.system.joints.base.JointParts`."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

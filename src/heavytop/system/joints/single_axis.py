@@ -42,7 +42,7 @@ class Revolute(AxisJoint):
     axis : "x", "y", "z" or three numbers, in the joint frame.
     coordinates : "angle" (one unbounded angle, rad) or "circle" (cosine and sine; no wrap-around, no trigonometry).
     parts : what acts in the joint, as in every joint: ``stiffness``, ``rest``, ``damping``, ``friction``, ``armature``, ``limits``
-        (:class:`~heavytop.system.joints.parts.JointParts`).
+        (:class:`~heavytop.system.joints.base.JointParts`).
 
     The velocity coordinate is the angular velocity about the axis, rad/s.
 

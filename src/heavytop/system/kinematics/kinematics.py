@@ -260,41 +260,39 @@ class Kinematics:
         return self._relative_rows[label]
 
     @cached_property
-    def own_v(self) -> Array:
-        """Velocities (n,) that user-defined functions get: those with which the joints were declared."""
-        if not self._is_reframed:
-            return self.v
-        parts = []
+    def _reframed(self) -> dict[str, tuple[Array, Array]]:
+        """Velocity (3,) and its rows of joints declared with another velocity frame than that of the model."""
+        found = {}
         for edge in self.edges:
             if edge.own_frame in (None, edge.joint.velocity_frame):
-                parts.append(self.v_of[edge.label] if edge.joint.coordinates.nv else np.zeros(0))
+                continue
+            label, motion = edge.label, self.absolute[self._step_of[edge.label].frame]
+            if edge.own_frame == "absolute":
+                found[label] = motion.twist[3:], submatrix(motion.jacobian, ANGULAR, ALL)
             else:
-                turning = self.absolute[self._step_of[edge.label].frame].twist[3:]
-                parts.append(turning if edge.own_frame == "absolute" else self.relative_v[edge.label])
-        return concatenate(*parts)
+                found[label] = self.relative_v[label], self.relative_rows(label)
+        return found
+
+    @cached_property
+    def own_v(self) -> Array:
+        """Velocities (n,) that user-defined functions get: those with which the joints were declared."""
+        moving = [edge.label for edge in self.edges if edge.joint.coordinates.nv]
+        parts = [self._reframed.get(label, (self.v_of[label],))[0] for label in moving]
+        return concatenate(*parts) if self._reframed else self.v
 
     @cached_property
     def own_rows(self) -> Array:
         """Rows (n, joint velocities) of own_v = rows v."""
-        if not self._is_reframed:
+        if not self._reframed:
             return np.eye(self._joint_nv)
-        parts = []
-        for edge in self.edges:
-            if edge.own_frame in (None, edge.joint.velocity_frame):
-                parts.append(self._unit_rows(edge.label))
-            elif edge.own_frame == "absolute":
-                parts.append(submatrix(self.absolute[self._step_of[edge.label].frame].jacobian, ANGULAR, ALL))
-            else:
-                parts.append(self.relative_rows(edge.label))
-        return sparse(np.concatenate(parts, axis=0))
-
-    @property
-    def _is_reframed(self) -> bool:
-        return any(edge.own_frame not in (None, edge.joint.velocity_frame) for edge in self.edges)
+        rows = {label: self._unit_rows(label) for label in self._rows_at} | {
+            k: x for k, (_, x) in self._reframed.items()
+        }
+        return sparse(np.concatenate(list(rows.values()), axis=0))
 
     def on_joints(self, force: Array) -> Array:
         """A generalised force on :attr:`own_v` as one on the joints' velocities v."""
-        return np.matvec(transpose(self.own_rows), force) if self._is_reframed else force
+        return np.matvec(transpose(self.own_rows), force) if self._reframed else force
 
     def pulled_back(self, force: Array) -> Array:
         """A generalised force on :attr:`own_v` as one on the velocity coordinates of the model: T^T force."""
@@ -305,7 +303,7 @@ class Kinematics:
     def own_kinematics_matrix(self) -> Array:
         """A (nq, n) with q' = A times :attr:`own_v`."""
         A = self.joint_kinematics_matrix
-        return A @ inverse_of_map(self.own_rows) if self._is_reframed else A
+        return A @ inverse_of_map(self.own_rows) if self._reframed else A
 
     def with_velocity(
         self, velocity: VelocityMap, w: Array, at_random: Callable[[Array, Array], tuple[Floats, ...]]
