@@ -8,13 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, is_symbolic
+from heavytop._arrays import Array, Floats
 from heavytop._format import Brief, counted
 from heavytop.functions import Value, is_local
 from heavytop.system.description.graph import Edge, FrameGraph
 from heavytop.system.description.inputs import Input
 from heavytop.system.description.moments import Inertia
 from heavytop.system.description.shapes import PlacedShape
+from heavytop.system.dynamics.solve import at_numbers
 from heavytop.system.forces.base import ForceElement
 from heavytop.system.joints import Joint
 from heavytop.system.joints.base import JointLimits
@@ -124,15 +125,4 @@ class Description(Value):
 
 def at_defaults(value: Array, parameters: tuple[Parameter, ...], instant: float = 0.0) -> Floats:
     """A possibly symbolic array with each parameter at its default value and the time at ``instant``."""
-    if not is_symbolic(value):
-        return np.asarray(value, dtype=float)
-    import casadi
-
-    from heavytop._arrays import to_sx
-
-    symbols = [to_sx(p.symbol) for p in parameters]
-    function = casadi.Function("at_defaults", symbols, [to_sx(value)], {"allow_free": True})
-    if function.has_free():
-        raise ValueError(", ".join(function.get_free()))
-    result = function.call([casadi.DM(instant if p.is_time else p.value) for p in parameters])[0]
-    return np.asarray(result.full()).reshape(tuple(value.shape))
+    return at_numbers(value, [(p.symbol, instant if p.is_time else p.value) for p in parameters])

@@ -7,11 +7,12 @@ over a tree makes hundreds of operations per body, so it uses :class:`Scalar`, w
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, depends_on, from_sx, is_symbolic, jacobian, shape, substitute, to_sx
+from heavytop._arrays import Array, Floats, depends_on, from_sx, is_symbolic, jacobian, shape, substitute, to_sx
 from heavytop.errors import ModelError
 
 if TYPE_CHECKING:
@@ -226,6 +227,25 @@ def _solve_block(block: Any, right: Any) -> Any:
         A[:, k + 1 :] -= unit @ rest
         triangle[k, k], triangle[k, k + 1 :] = size, rest
     return casadi.solve(triangle[:, :n], triangle[:, n:])
+
+
+def at_numbers(value: Array, pairs: Collection[tuple[Array, Any]]) -> Floats:
+    """A possibly symbolic array with numbers in place of symbols; a ValueError names symbols that are left.
+
+    >>> from heavytop._arrays import symbol
+    >>> x = symbol("x", 2)
+    >>> at_numbers(2.0 * x, [(x, np.array([1.0, 3.0]))])
+    array([2., 6.])
+    """
+    if not is_symbolic(value):
+        return np.asarray(value, dtype=float)
+    import casadi
+
+    symbols, numbers = zip(*((to_sx(s), casadi.DM(n)) for s, n in pairs), strict=True) if pairs else ((), ())
+    function = casadi.Function("at_numbers", list(symbols), [casadi.densify(to_sx(value))], {"allow_free": True})
+    if function.has_free():
+        raise ValueError(", ".join(function.get_free()))
+    return np.asarray(function.call(list(numbers))[0].full()).reshape(tuple(value.shape))
 
 
 def _sx(x: Array):

@@ -29,6 +29,7 @@ from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError, unknown_name
 from heavytop.functions import MECHANISM, Value, recipe
 from heavytop.geometry import linalg, se3
+from heavytop.system.dynamics.solve import at_numbers
 from heavytop.system.joints.closure import check_closure, derived_closure
 
 
@@ -178,10 +179,10 @@ class Joint(Value, ABC):
         import casadi
 
         rng = np.random.default_rng(0)
-        entries = casadi.substitute(to_sx(value), to_sx(q), casadi.DM(self.coordinates.random(rng)))
-        for parameter in casadi.symvar(entries):
-            entries = casadi.substitute(entries, parameter, float(rng.uniform(0.5, 1.5)))
-        return np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(value.shape)
+        pairs = [(q, self.coordinates.random(rng))]
+        known = {entry.element_hash() for entry in casadi.vertsplit(to_sx(q))}
+        pairs += [(s, rng.uniform(0.5, 1.5)) for s in casadi.symvar(to_sx(value)) if s.element_hash() not in known]
+        return at_numbers(value, pairs)
 
     def prescribed(self, at: Array, time: Array) -> tuple[Array, Joint]:
         """The placement ``at`` including a prescribed motion in ``time``, and the remaining joint: itself unless its motion is prescribed."""
@@ -308,19 +309,13 @@ class Joint(Value, ABC):
 
     def _number(self, value: Array, numbers: Sequence[tuple[Array, Any]]) -> Floats:
         """An expression with numbers in place of its symbols."""
-        if not is_symbolic(value):
-            return np.asarray(value, dtype=float)
-        import casadi
-
-        entries = to_sx(value)
-        for variable, number in numbers:
-            entries = casadi.substitute(entries, to_sx(variable), casadi.DM(number))
-        if foreign := casadi.symvar(entries):
+        try:
+            return at_numbers(value, numbers)
+        except ValueError as foreign:
             raise ModelError(
-                f"{type(self).__name__} uses symbols that are not parameters of the system: {', '.join(map(str, foreign))}. Declare them "
-                "with system.parameter(name, value) of the same system."
-            )
-        return np.asarray(casadi.DM(casadi.evalf(entries)).full()).reshape(value.shape)
+                f"{type(self).__name__} uses symbols that are not parameters of the system: {foreign}. Declare them with "
+                "system.parameter(name, value) of the same system."
+            ) from None
 
 
 @recipe

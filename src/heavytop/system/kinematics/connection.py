@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop._arrays import Array, column, directional, from_columns, is_symbolic, matrix, sparse, transpose
+from heavytop.errors import ModelError
 from heavytop.system.dynamics.equation_terms import EquationTerms
 from heavytop.system.dynamics.solve import inverse_of_map
 from heavytop.system.kinematics.kinematics import Kinematics
@@ -24,6 +25,10 @@ def commutation(kinematics: Kinematics) -> tuple[Array, ...]:
     if not is_symbolic(own[0]) and _is_identity(T):
         return tuple(own)
     n, A = kinematics.nv, kinematics.kinematics_matrix
+    if T.shape[0] != n:
+        raise ModelError(
+            "a basis of constrained velocities has no commutation coefficients: its directions may leave their own span."
+        )
     rates = [directional(T, kinematics.q, column(A, i)) for i in range(n)]  # rates[i][s, j] = d_i T_j^s
     W = inverse_of_map(T)
     raw = []
