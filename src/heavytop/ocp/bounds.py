@@ -18,7 +18,7 @@ from heavytop.compile import on_symbols
 from heavytop.errors import ControlError, ShapeError, unknown_name, wrong_shape
 from heavytop.functions import Value
 from heavytop.system import WORLD, Inertia, JointForce, JointLimits, Model, at_defaults
-from heavytop.system.joints import Coupled, Joint
+from heavytop.system.joints import Joint
 
 Pair = tuple[np.ndarray, np.ndarray]
 Bounded = Callable[[Array, Array, Array], Array]
@@ -287,14 +287,10 @@ def _joint_states(
     Those of a joint that follows another one, ratio q + offset, limit the coordinate q of that one.
     """
     pairs: dict[str, tuple[float, float]] = {}
-    joint, source, ratio, offset = _movable(model)[name], name, 1.0, 0.0
-    if isinstance(joint, Coupled):
-        own = model.description.parameters
-        source, ratio, offset = (
-            joint.source,
-            float(at_defaults(joint.ratio, own)),
-            float(at_defaults(joint.offset, own)),
-        )
+    joint = _movable(model)[name]
+    source = joint.follows or name
+    own = joint.follow(np.zeros(1), np.ones(1))
+    offset, ratio = (float(at_defaults(x, model.description.parameters)[0]) for x in own)
     q_names = model.q_names[model.coordinates.q_slice(source)]
     if len(q_names) != 1 or ratio == 0:
         return pairs
