@@ -22,6 +22,8 @@ from heavytop.errors import SimulationError
 from heavytop.functions import key
 from heavytop.simulate.energy_monitor import ALARM
 from heavytop.simulate.integrators.base import Integrator
+from heavytop.simulate.integrators.rkmk import stage_rates
+from heavytop.simulate.integrators.tableaus import DORMAND_PRINCE4_WEIGHTS, DORMAND_PRINCE5, MIDDLE
 from heavytop.simulate.plant import Plant, PlantState, Rates
 
 SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
@@ -47,17 +49,7 @@ class TrialStep:
 
 
 class ErrorControlled(Integrator):
-    """A method with an embedded estimate of its error.
-
-    Parameters
-    ----------
-    rtol : local error relative to the velocities; for displacements relative to one unit (1 m, 1 rad).
-    atol : absolute part of the tolerance of velocities.
-    first_step : in s; None: a hundredth of the distance of the records.
-    max_step : in s; None: the distance of the records where the equations depend explicitly on the time, so that pulses that last longer than it
-        are not stepped over, else unlimited.
-    max_steps : attempts per trajectory, after which the outcome is ``step_limit``.
-    """
+    """A method with an embedded estimate of its error; parameters as of :class:`RKMK45`."""
 
     project_every = 0
     chooses_step = True
@@ -72,7 +64,12 @@ class ErrorControlled(Integrator):
         max_step: float | None = None,
         max_steps: int = 1_000_000,
     ) -> None:
-        for label, value in (("rtol", rtol), ("atol", atol), ("max_step", max_step or inf), ("max_steps", max_steps)):
+        for label, value in (
+            ("rtol", rtol),
+            ("atol", atol),
+            ("max_step", inf if max_step is None else max_step),
+            ("max_steps", max_steps),
+        ):
             if not isinstance(value, int | float | np.number) or not value > 0:
                 raise SimulationError(f"{label} of {type(self).__name__} must be positive, got {value!r}.")
         self.rtol, self.atol, self.first_step = float(rtol), float(atol), first_step
@@ -169,6 +166,41 @@ class ErrorControlled(Integrator):
                 parts.append(attempt.error.of(flat) / (atol + rtol * size))
         scaled = concatenate(*parts)
         return np.sqrt(np.vecdot(scaled, scaled) / scaled.shape[0])
+
+
+ERROR_WEIGHTS = tuple(b - e for b, e in zip(DORMAND_PRINCE5.b, DORMAND_PRINCE4_WEIGHTS, strict=True))
+
+
+class RKMK45(ErrorControlled):
+    """The Munthe-Kaas form of Dormand and Prince's method: order 5 with an embedded estimate of order 4.
+
+    Parameters
+    ----------
+    rtol : local error relative to the velocities; for displacements relative to one unit (1 m, 1 rad).
+    atol : absolute part of the tolerance of velocities.
+    first_step : in s; None: a hundredth of the distance of the records.
+    max_step : in s; None: the distance of the records where the equations depend explicitly on the time, so that pulses that last longer than it
+        are not stepped over, else unlimited.
+    max_steps : attempts per trajectory, after which the outcome is ``step_limit``.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> run = ht.simulate(ht.library.pendulum().derive(), ([1.0], [0.0]), 1.0, 0.1, ht.RKMK45(rtol=1e-10))
+    >>> run.outcome.ok, len(run)
+    (True, 11)
+    """
+
+    name = "rkmk45"
+    order = 5
+
+    def attempt(self, plant: Plant, state: PlantState, h: Array) -> TrialStep:
+        k = stage_rates(plant, state, h, DORMAND_PRINCE5)
+        step = plant.displacement(h, DORMAND_PRINCE5.b, k)
+        end = plant.retract(state, step)
+        plant.cut()  # the error estimate is a separate function
+        error, middle = plant.combine(ERROR_WEIGHTS, k) * h, plant.combine(MIDDLE, k) * h
+        return TrialStep(end, step, error, (k[0] * h, k[6] * h, middle))
 
 
 def dense_output(coordinates: Coordinates, flats: int) -> Traced:
