@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from oracle.description import Element, Input, Joint, Number, Par, Place, Smooth, State, SystemData, Wave
+from oracle.description import Edge, Element, Input, Joint, Number, Par, Place, Smooth, State, SystemData, Wave
 from oracle.maximal import neutral
 
 import heavytop as ht
@@ -58,7 +58,8 @@ class Builder:
         self.system.gravity = self.vector(data.gravity)
         self._bodies()
         for element in data.elements:
-            self._element(element)
+            if not element.as_keyword:
+                self._element(element)
         for given in data.inputs:
             self.system.input(given.name, self._input(given))
         for loop in data.loops:
@@ -130,7 +131,7 @@ class Builder:
     def _bodies(self) -> None:
         bodies = {body.name: body for body in self.data.bodies}
         for edge in self.data.edges:
-            body, joint, at = bodies[edge.name], self.joint(edge.joint), self.pose(edge.at)
+            body, joint, at = bodies[edge.name], self._joint_with_parts(edge), self.pose(edge.at)
             if edge.b != edge.name:  # described from the body to its parent
                 self.system.body(edge.name, inertia=self._inertia(body))
                 self.system.connect(edge.a, edge.b, joint, at, name=edge.name)
@@ -139,20 +140,43 @@ class Builder:
             else:
                 self.system.body(edge.b, parent=edge.a, at=at, joint=joint, inertia=self._inertia(body))
 
+    def _joint_with_parts(self, edge: Edge) -> Any:
+        """The joint with the elements that are given as keywords of it."""
+        joint = self.joint(edge.joint)
+        for element in self.data.elements:
+            if element.as_keyword and element.a == edge.name:
+                d = self._numbers(element)
+                if element.kind == "joint_spring":
+                    joint = joint.having(stiffness=d["stiffness"], rest=d["rest"])
+                elif element.kind == "joint_damper":
+                    joint = joint.having(damping=d["damping"])
+                elif element.kind == "joint_friction":
+                    joint = joint.having(friction=d)
+                elif element.kind == "joint_stop":
+                    joint = joint.having(limits=d)
+                else:
+                    joint = joint.having(armature={"inertia": d["inertia"], "gear_ratio": d["gear_ratio"]})
+        return joint
+
+    def _numbers(self, element: Element) -> dict[str, Any]:
+        return {
+            name: self.vector(value) if isinstance(value, tuple | Par | Wave) else value
+            for name, value in element.data.items()
+        }
+
     def _inertia(self, body: Any) -> ht.Inertia | None:
         if not body.has_inertia:
             return None
         return ht.Inertia(self.number(body.mass), self.vector(body.com), self.number(body.moment_factor) * body.moment)
 
     def _element(self, element: Element) -> None:
-        d = {
-            name: self.vector(value) if isinstance(value, tuple | Par | Wave) else value
-            for name, value in element.data.items()
-        }
+        d = self._numbers(element)
         s, a, b = self.system, element.a, element.b
         if element.kind == "spring":
             rest = None if d["rest"] is None else self.pose(d["rest"])
             s.spring(a, b, ht.Stiffness(d["total"], d["center"], d["factor"] * d["moment"]), rest)
+        elif element.kind == "springs":
+            s.spring(a, b, ht.Stiffness.from_springs(d["k"], d["points_b"], d["points_a"]))
         elif element.kind == "damper":
             s.damper(a, b, ht.Damping(d["total"], d["center"], d["factor"] * d["moment"]))
         elif element.kind == "strut":

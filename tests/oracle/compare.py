@@ -292,10 +292,9 @@ class OpenedError(Exception):
     """A changed parameter opens a loop."""
 
 
-ALWAYS = ("accelerations", "energies")
+ALWAYS = ("accelerations", "energies", "reactions")
 SOMETIMES = (
     "powers",
-    "reactions",
     "momenta",
     "inverse",
     "linearisation",

@@ -158,14 +158,16 @@ class PositionRow:
 class Element:
     """A force element: its ``kind`` is the name of the method of ``heavytop.System`` that adds it, ``data`` the numbers.
 
-    "spring", "damper", "strut" act between the frames a and b; "joint_spring", "joint_damper", "joint_friction", "joint_stop",
-    "armature", "quartic" in the joint a; "potential", "dissipation", "force" on all coordinates; "drag" between a and b.
+    "spring", "springs" (one by one), "damper", "strut", "drag" act between the frames a and b; "joint_spring", "joint_damper",
+    "joint_friction", "joint_stop", "armature", "quartic" in the joint a; "potential", "dissipation", "force" on all coordinates.
     """
 
     kind: str
     a: str = ""
     b: str = ""
     data: Mapping[str, Any] = field(default_factory=dict)
+    as_keyword: bool = False
+    """Given to the joint instead of to the system."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,8 @@ class Drawn:
     with_time: bool
     planar: bool
     parameters: dict[str, float] = field(default_factory=dict)
+    spread: float = 0.0
+    """Decades by which masses differ, up and down."""
 
     def chance(self, p: float) -> bool:
         return bool(self.rng.uniform() < p)
@@ -153,7 +155,7 @@ def random_q(d: Drawn, joint: Joint) -> np.ndarray:
 
 
 def random_element(d: Drawn, edges: list[Edge], joints: list[Edge], names: list[str], nv: int) -> Element:
-    pairs = ("spring", "damper", "strut", "drag")
+    pairs = ("spring", "springs", "damper", "strut", "drag")
     singles = ("joint_spring", "joint_damper", "joint_friction", "joint_stop", "armature", "armature", "quartic")
     whole = ("potential", "dissipation", "force")
     kind = d.pick(pairs + singles + whole)
@@ -166,6 +168,13 @@ def random_element(d: Drawn, edges: list[Edge], joints: list[Edge], names: list[
                 "stiffness": d.number(float(d.rng.uniform(1, 20))),
                 "rest_length": d.number(float(d.rng.uniform(0.1, 0.8))),
                 "damping": d.number(float(d.rng.uniform(0, 2))),
+            }
+        elif kind == "springs":
+            count = int(d.rng.integers(1, 5))
+            data = {
+                "k": d.rng.uniform(1, 10, count),
+                "points_b": d.rng.standard_normal((count, 3)),
+                "points_a": d.rng.standard_normal((count, 3)),
             }
         elif kind == "drag":
             data = {"drag": d.number(float(d.rng.uniform(0, 1))), "cubic": d.number(float(d.rng.uniform(0, 2)))}
@@ -232,6 +241,18 @@ def random_element(d: Drawn, edges: list[Edge], joints: list[Edge], names: list[
     )
 
 
+def _as_keywords(d: Drawn, elements: list[Element]) -> list[Element]:
+    """Some of the elements in joints as keywords of the joint: of each kind at most one per joint."""
+    kinds = ("joint_spring", "joint_damper", "joint_friction", "joint_stop", "armature")
+    seen: set[tuple[str, str]] = set()
+    made = []
+    for element in elements:
+        fits = element.kind in kinds and not element.b and (element.kind, element.a) not in seen
+        made.append(replace(element, as_keyword=fits and d.chance(0.4)))
+        seen.add((element.kind, element.a))
+    return made
+
+
 def random_input(d: Drawn, k: int, joints: list[Edge], edges: list[Edge], names: list[str]) -> Input:
     kind = d.pick(("thruster", "joint_force", "wrench"))
     if kind == "joint_force":
@@ -287,13 +308,9 @@ def random_tree(d: Drawn, count: int) -> tuple[list[Body], list[Edge]]:
             joint = replace(joint, circle=False, motion=tuple(motion))
         at = d.place()
         com = d.vector(0.3) * (np.array([1.0, 1.0, 0.0]) if d.planar else 1.0)
-        body = Body(
-            name,
-            d.number(float(d.rng.uniform(0.3, 3)), False),
-            d.numbers(com, False),
-            d.moment(0.1),
-            d.number(1.0, False),
-        )
+        heavy = 10 ** d.rng.uniform(-d.spread, d.spread)
+        mass, moment = d.number(heavy * float(d.rng.uniform(0.3, 3)), False), heavy * d.moment(0.1)
+        body = Body(name, mass, d.numbers(com, False), moment, d.number(1.0, False))
         if d.chance(0.08) and joint.kind != "free" and joint.is_independent and joint.nv == 1 and i + 1 < count:
             body = Body(name)  # without mass; bodies further out have it, or the condition rejects it
         backwards = d.chance(0.12) and joint.velocity != "absolute" and not d.planar
@@ -323,6 +340,12 @@ def close_loop(d: Drawn, system: SystemData, state: State, k: int) -> tuple[Syst
         )
         axes = {"universal": (np.array([1.0, 0, 0]), np.array([0, 0.6, 0.8]))}.get(kind, (d.unit(),))
         joint = Joint(kind, axes if kind in ("revolute", "prismatic", "cylindrical", "universal") else ())
+        if d.chance(0.08):  # a screw
+            axis = d.unit()
+            joint = Joint(
+                "custom",
+                stages=(("turn", axis, np.array([1.0]), np.zeros(1)), ("slide", axis, np.array([0.3]), np.zeros(1))),
+            )
     q = d.rng.uniform(-1, 1, joint.nv) if joint.kind != "spherical" else random_q(d, joint)
     at_a = d.place(0.3)
     system = replace(system, parameters=dict(d.parameters))
@@ -336,7 +359,17 @@ def close_loop(d: Drawn, system: SystemData, state: State, k: int) -> tuple[Syst
     loop = Loop(f"loop{k}", a, b, joint, at_a, at_b)
     closed, moved = replace(system, loops=(*system.loops, loop)), replace(state, q={**state.q, loop.name: q})
     at = Maximal(closed, moved)
-    return (closed, moved) if at.degrees_of_freedom >= 1 and at.condition < LARGEST_CONDITION else None
+    fits = at.degrees_of_freedom >= 1 and at.condition < LARGEST_CONDITION and _takes_part(at)
+    return (closed, moved) if fits else None
+
+
+def _takes_part(at: Maximal) -> bool:
+    """Whether joints that the constraints bind can still move."""
+    Phi = at.constraint_rows[0]
+    bound = np.linalg.norm(Phi, axis=0) > 1e-9
+    _, sizes, Vt = np.linalg.svd(Phi)
+    free = Vt[int(np.sum(sizes > 1e-9)) :]
+    return bool(np.max(np.abs(free[:, bound]), initial=0.0) > 1e-3)
 
 
 def random_system(seed: Any, largest: int = 12) -> tuple[SystemData, State]:
@@ -353,8 +386,10 @@ def _attempt(rng: np.random.Generator, largest: int) -> tuple[SystemData, State]
     d = Drawn(rng, bool(rng.uniform() < 0.45), bool(rng.uniform() < 0.3), planar)
     looped = planar or d.chance(0.2)
     count = 1 + min(int(rng.geometric(0.35)) + (2 if looped else 0), largest - 1)
+    looped = looped and largest > 1
     if d.chance(0.12):
         count = 1
+    d.spread = float(rng.uniform(0, 2)) if d.chance(0.15) else 0.0
     bodies, edges = random_tree(d, min(count, largest))
     joints = [edge for edge in edges if edge.joint.is_independent]
     nv = sum(edge.joint.nv for edge in joints)
@@ -363,7 +398,7 @@ def _attempt(rng: np.random.Generator, largest: int) -> tuple[SystemData, State]
     names = [body.name for body in bodies]
     down = np.array([0.0, -9.81, 0.0]) if planar else np.array([0.0, 0.0, -9.81])
     gravity = d.numbers(down if planar or d.chance(0.4) else d.vector(5.0))
-    elements = [random_element(d, edges, joints, names, nv) for _ in range(int(rng.poisson(1.6)))]
+    elements = _as_keywords(d, [random_element(d, edges, joints, names, nv) for _ in range(int(rng.poisson(1.6)))])
     inputs = [random_input(d, k, joints, edges, names) for k in range(int(rng.integers(0, 3)))]
     q = {edge.name: random_q(d, edge.joint) for edge in joints}
     v = {edge.name: rng.standard_normal(edge.joint.nv) for edge in joints}
@@ -403,7 +438,7 @@ def _constrained(
 ) -> tuple[SystemData, State]:
     if looped:
         for k in range(2 if d.chance(0.3) else 1):
-            for _ in range(8):
+            for _ in range(12):
                 found = close_loop(d, system, state, k)
                 if found is not None:
                     system, state = found

@@ -591,6 +591,14 @@ class Maximal:
         force, moment = R.T @ force, R.T @ moment
         self._pair(F["conservative"], element.a, element.b, force, moment + np.cross(h, force))
 
+    def _springs(self, element: Element, F: dict[str, np.ndarray]) -> None:
+        """Springs of zero rest length, one by one."""
+        A, B = self.motion[element.a], self.motion[element.b]
+        for k, b, a in zip(*(element.data[name] for name in ("k", "points_b", "points_a")), strict=True):
+            pa, pb = A.origin + A.R @ a, B.origin + B.R @ b
+            self.apply(F["conservative"], element.b, pb, k * (pa - pb), np.zeros(3))
+            self.apply(F["conservative"], element.a, pa, k * (pb - pa), np.zeros(3))
+
     def _damper(self, element: Element, F: dict[str, np.ndarray]) -> None:
         d = element.data
         total, center = float(self.value(d["total"])), self.value(d["center"])
@@ -760,7 +768,8 @@ class Maximal:
                 L[:3, k + 3 : k + 6] -= sign * skew_matrix(pf.f0 - self.motion[name].c)
                 L[3:, k + 3 : k + 6] += sign * np.eye(3)
         rows = C.T @ L @ self.N
-        rows[np.linalg.norm(rows, axis=1) < 1e-11 * np.linalg.norm(np.abs(C.T @ L) @ np.abs(self.N), axis=1)] = 0.0
+        size = np.linalg.norm(C.T @ L, axis=1) * np.max(np.abs(self.N))
+        rows[np.linalg.norm(rows, axis=1) < 1e-12 * size] = 0.0  # rounding
         return rows, -C.T @ (L @ self.gamma + bias), C.T @ relative, C, Rf.f0
 
     @cached_property
@@ -955,6 +964,10 @@ class Maximal:
                 R, p, _, _ = self._between(element.a, element.b)
                 gap = p + R @ h - p0 - R0 @ h
                 total += 0.5 * k * float(gap @ gap) + 0.5 * float(np.trace((R - R0) @ second @ (R - R0).T))
+            elif element.kind == "springs":
+                R, p, _, _ = self._between(element.a, element.b)
+                for k, b, a in zip(d["k"], d["points_b"], d["points_a"], strict=True):
+                    total += 0.5 * float(k) * float(np.sum((p + R @ b - a) ** 2))
             elif element.kind == "strut":
                 length = self._strut_line(element)[3]
                 total += 0.5 * float(self.value(d["stiffness"])) * (length - float(self.value(d["rest_length"]))) ** 2
@@ -1077,11 +1090,19 @@ WEIGHTS = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
 
 
 def derivative(f: Callable[[float], np.ndarray], h: float) -> tuple[np.ndarray, float]:
-    """f'(0) by differences, and an estimate of its error."""
-    found = []
-    for step in (h, 0.7 * h):
-        found.append(sum(w * (f(k * step) - f(-k * step)) for k, w in enumerate(WEIGHTS, start=1)) / step)
-    return found[1], float(np.max(np.abs(found[0] - found[1]), initial=0.0))
+    """f'(0) by differences, and an estimate of its error; smaller steps where f bends sharply."""
+    best: tuple[np.ndarray, float] = (np.zeros(0), np.inf)
+    for size in (h, 0.2 * h, 0.04 * h):
+        coarse, fine = (
+            sum(w * (f(k * step) - f(-k * step)) for k, w in enumerate(WEIGHTS, start=1)) / step
+            for step in (size, 0.7 * size)
+        )
+        doubt = float(np.max(np.abs(coarse - fine), initial=0.0))
+        if doubt < best[1]:
+            best = fine, doubt
+        if best[1] <= 1e-11 * float(np.max(np.abs(fine), initial=1.0)):
+            break
+    return best
 
 
 def consistent(system: SystemData, state: State) -> State:

@@ -71,7 +71,7 @@ def moved_world(data: SystemData, state: State, rng: np.random.Generator) -> Rew
         Edge("lab", WORLD, "lab", Joint("fixed"), Place(tuple(p.tolist()), R)),
         *(replace(e, a=lab(e.a), b=lab(e.b)) for e in data.edges),
     )
-    pairs = ("spring", "damper", "strut", "drag")
+    pairs = ("spring", "springs", "damper", "strut", "drag")
     elements = tuple(replace(e, a=lab(e.a), b=lab(e.b)) if e.kind in pairs else e for e in data.elements)
     inputs = tuple(
         replace(x, data={**x.data, "relative_to": lab(x.data["relative_to"])}) if x.kind == "wrench" else x
@@ -156,6 +156,9 @@ def scaled_element(element: Element, joints: dict[str, Joint]) -> Element:
         if d.get("rest") is not None:
             d["rest"] = scaled_place(d["rest"])
         return replace(element, data=d)
+    if element.kind == "springs":
+        points = {name: LENGTH * d[name] for name in ("points_a", "points_b")}
+        return replace(element, data={**points, "k": d["k"] * factor(0, 1, -2)})
     if element.kind == "strut":
         powers = {
             "at_a": (1, 0, 0),
