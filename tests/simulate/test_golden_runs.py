@@ -48,7 +48,9 @@ def unstable() -> ht.Model:
 def test_convergence_table_of_document_002(unstable: ht.Model, n: int) -> None:
     data = golden("a_unstable_rotation")
     row = next(r for r in data["convergence"] if r["h"] == f"1/{n}")
-    run = ht.simulate(unstable, (unstable.neutral(), data["parameters"]["Omega0"]), until=1.0, step=1 / n)
+    start = unstable.neutral(), data["parameters"]["Omega0"]
+    # the coarsest row misses 1e-3 of the energy, at which a run ends unless its balance is left out
+    run = ht.simulate(unstable, start, until=1.0, step=1 / n, balance=False)
     tenths = [round(k * n / 10) for k in range(11)]
     omega = np.linalg.norm(run.v[tenths] - data["Omega"], axis=1)
     R = matrices(run.q)

@@ -121,6 +121,102 @@ def test_constraints_that_move_do_work_which_is_no_jump() -> None:
     assert ht.simulate(model, (q, v), until=2.0, step=1e-2).outcome.ok
 
 
+# --- the ledger of every system -----------------------------------------------------------------------------------------
+
+
+def dropped(stiffness: float) -> ht.Model:
+    system = ht.System(name="ball")
+    system.body("ball", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    system.joint_stop("ball", lower=0.0, stiffness=stiffness)
+    return system.derive()
+
+
+def test_a_stop_that_the_step_does_not_resolve_is_reported() -> None:
+    """The ball rose from 1 m to 7 m; the batch has one that never touches the stop."""
+    model = dropped(1e7)
+    run = ht.simulate(model, ([1.0], [0.0]), until=3.0, step=1e-3)
+    assert run.outcome.ending is Ending.jumped
+    assert 0.45 < run.outcome.time < 0.6
+    assert run.t[-1] < run.outcome.time
+    for words in ("% of the energy exchanged", "|lambda| = 3162 1/s", "Take a step below 0.00016 s"):
+        assert words in str(run.outcome)
+    assert ht.simulate(model, ([1.0], [0.0]), until=3.0, step=1e-4).outcome.ok
+    assert ht.simulate(model, ([1.0], [0.0]), until=3.0, step=1e-3, balance=False).outcome.ok
+    both = ht.simulate(model, ([[1.0], [60.0]], [[0.0], [0.0]]), until=3.0, step=1e-3)
+    assert [o.ending for o in both.outcomes] == [Ending.jumped, Ending.finished]
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_friction_that_creeps_is_reported(batch: tuple[int, ...]) -> None:
+    """A block that sticks crept 17 times too far; in a batch its work is not recorded, and watched all the same."""
+    system = ht.System(gravity=(3.0, 0, -9), name="block")
+    friction = {"coulomb": 5.0, "smoothing": 1e-4}
+    system.body("block", joint=ht.Prismatic("x", friction=friction), inertia=ht.Inertia(1.0))
+    model, start = system.derive(), (np.zeros((*batch, 1)), np.zeros((*batch, 1)))
+    assert {o.ending for o in ht.simulate(model, start, 0.5, 1e-3).outcomes.ravel()} == {Ending.jumped}
+    run = ht.simulate(model, start, 0.5, 2e-5)
+    assert run.outcome.ok
+    assert (run.work is None) == bool(batch)
+    np.testing.assert_allclose(run.q[-1], 1e-4 * np.arctanh(0.6) * 0.5, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("rate", "step", "integrator"), [(60.0, 0.05, "rkmk4"), (60.0, 0.3, "rkmk8")])
+def test_a_driver_faster_than_the_step_is_reported(rate: float, step: float, integrator: str) -> None:
+    system = ht.System(name="trolley")
+    motion = ht.Prescribed(ht.Prismatic("x"), lambda t: 0.05 * np.sin(rate * t))
+    system.body("trolley", joint=motion, inertia=ht.Inertia(10.0))
+    system.body("load", parent="trolley", joint=ht.Revolute("y"), inertia=ht.Inertia(2.0, com=(0, 0, -1)))
+    run = ht.simulate(system.derive(), ([0.1], [0.0]), 5.0, step, integrator)
+    assert run.outcome.ending is Ending.jumped
+    assert "Look at its drivers ('trolley')" in str(run.outcome)
+
+
+def test_a_coarse_step_of_a_smooth_motion_is_reported() -> None:
+    """Errors of each step are small and smooth; their sum is not."""
+    model = ht.library.pendulum().derive()
+    run = ht.simulate(model, ([2.5], [0.0]), 200.0, 0.25)
+    assert run.outcome.ending is Ending.jumped
+    assert ht.simulate(model, ([2.5], [0.0]), 200.0, 0.02).outcome.ok
+
+
+@pytest.mark.parametrize(
+    "name", ["cart_pole", *(pytest.param(n, marks=pytest.mark.thorough) for n in ("quadcopter", "furuta", "panda"))]
+)
+def test_the_ledger_changes_no_bit(name: str) -> None:
+    """Batches integrate their work in the program of the motion, whose results stay the same."""
+    rng, model = np.random.default_rng(3), getattr(ht.library, name)().derive()
+    q = model.coordinates.random(rng, (5,)) if model.nq != model.nv else rng.uniform(-9, 9, (5, model.nq))
+    start, inputs = (q, rng.standard_normal((5, model.nv))), rng.standard_normal(model.nu)
+    watched, plain = (ht.simulate(model, start, 0.2, 1e-3, inputs=inputs, balance=x) for x in (None, False))
+    assert watched.outcome.ok
+    np.testing.assert_array_equal(watched.q, plain.q)
+    np.testing.assert_array_equal(watched.v, plain.v)
+    alone = ht.simulate(model, (start[0][2], start[1][2]), 0.2, 1e-3, inputs=inputs)
+    np.testing.assert_array_equal(watched.q[:, 2], alone.q)
+
+
+@pytest.mark.thorough
+def test_near_misses_with_friction_and_an_input_are_reported() -> None:
+    """What the rod passes at 1e-3 of its scale changes the motion behind it, at errors far below those of a step that is too large."""
+    system = ht.System(name="slider-crank")
+    system.body("crank", joint=ht.Revolute("y", friction={"coulomb": 5.0}), inertia=ROD)
+    system.body("rod", parent="crank", at=(1, 0, 0), joint=ht.Revolute("y"), inertia=ROD)
+    slider = ht.Prismatic("x", friction={"coulomb": 5.0}, damping=1.0)
+    system.body("slider", joint=slider, inertia=ht.Inertia(1.0))
+    system.loop("slider", "rod", ht.Revolute("y"), at_b=(1.0012, 0, 0), name="pin")
+    system.input("M", ht.JointForce("crank"))
+    model = system.derive()
+    starts = [model.assemble([c, -1.0, 1.7], [3.0, 0, 0], fixed=("crank",)) for c in np.linspace(0.2, 1.3, 8)]
+    start = tuple(np.stack(parts) for parts in zip(*starts, strict=True))
+    inputs = 100 * np.sin(6.4 * np.arange(300) * 1e-2)[:, None]
+    options = {"inputs": inputs, "control_step": 1e-2, "record_every": 100, "progress": False}
+    exact = ht.simulate(model, start, 3.0, 5e-5, "rkmk8", **options, balance=False)
+    run = ht.simulate(model, start, 3.0, 1e-3, **options)
+    for k, outcome in enumerate(run.outcomes):
+        assert not outcome.ok or np.max(np.abs(run.q[-1, k] - exact.q[-1, k])) < 1e-3
+    assert any("loop 'pin' is nearly singular" in str(outcome) for outcome in run.outcomes)
+
+
 # --- starts -------------------------------------------------------------------------------------------------------------
 
 

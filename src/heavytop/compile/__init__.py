@@ -30,4 +30,5 @@ from heavytop.compile.trace import (
     on_symbols as on_symbols,
     trace as trace,
     trace_of as trace_of,
+    with_aside as with_aside,
 )

@@ -90,6 +90,9 @@ class Program:
     @classmethod
     def from_traced(cls, traced: Traced) -> Program:
         """The program of a traced function."""
+        if traced.parts:
+            main, aside = (cls.from_traced(part) for part in traced.parts)
+            return _joined(main, aside)
         return program_from_function(traced.function, traced.name)
 
     @property
@@ -223,6 +226,27 @@ def program_from_function(function: casadi.Function, name: str) -> Program:
     outputs = tuple(tuple(builder.constant(0.0) if v is None else v for v in values) for values in zero_filled)
     inputs = tuple(function.size1_in(i) for i in range(function.n_in()))
     return _tidy(_share_reciprocals(Program(name, tuple(builder.code), inputs, outputs)))
+
+
+def _joined(main: Program, aside: Program) -> Program:
+    """Both programs in one, with the code of ``main`` as it is.
+
+    What ``aside`` has in common with it is read from there, but for products that are read once: a sum may absorb them (a fused multiply-add
+    rounds once), and would not if they were read twice.
+    """
+    code = list(main.code)
+    single = {k for k, i in enumerate(code) if i.op is Op.MUL and main.uses[k] == 1}
+    known = {(i.op, i.args, repr(i.value)): k for k, i in enumerate(code) if k not in single}
+    number: list[int] = []
+    for op, args, value in aside.code:
+        here = args if op is Op.INPUT else tuple([number[a] for a in args])
+        key = (op, here, repr(value))
+        if key not in known:
+            known[key] = len(code)
+            code.append(Instruction(op, here, value))
+        number.append(known[key])
+    outputs = tuple(tuple([number[v] for v in values]) for values in aside.outputs)
+    return Program(main.name, tuple(code), main.input_sizes, main.outputs + outputs)
 
 
 def _operation_name(number: int) -> str:

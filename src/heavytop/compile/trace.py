@@ -39,6 +39,7 @@ class Traced(Value):
     ----------
     function : casadi.Function with one dense column per input and output, after common-subexpression elimination.
     inputs, outputs : name -> trailing shape.
+    parts : two functions of the same inputs, if the outputs are those of both (:func:`with_aside`); empty otherwise.
 
     Examples
     --------
@@ -53,6 +54,7 @@ class Traced(Value):
     function: casadi.Function
     inputs: dict[str, Shape]
     outputs: dict[str, Shape]
+    parts: tuple[Traced, ...] = ()
 
     @cached_property
     def signature(self) -> Signature:
@@ -191,6 +193,25 @@ def trace_of(name: str, symbols: Mapping[str, Array], outputs: Mapping[str, Arra
     """
     function = make_function(name, symbols, outputs)
     return Traced(name, function, {k: shape(s) for k, s in symbols.items()}, {k: shape(v) for k, v in outputs.items()})
+
+
+def with_aside(main: Traced, aside: Traced) -> Traced:
+    """A function with the outputs of both: those of ``main`` bit by bit, and those of ``aside`` from what main computes where this is possible.
+
+    >>> from heavytop._arrays import symbol
+    >>> x = symbol("x", 2)
+    >>> main, aside = trace_of("f", {"x": x}, {"y": np.sin(x)}), trace_of("g", {"x": x}, {"z": 2 * np.sin(x)})
+    >>> list(with_aside(main, aside).outputs)
+    ['y', 'z']
+    """
+    symbols = {name: symbol(name, prod(size)) for name, size in main.inputs.items()}
+    outputs = {
+        name: value
+        for part in (main, aside)
+        for name, value in zip(part.outputs, part.expressions(*symbols.values()), strict=True)
+    }
+    whole = trace_of(main.name, symbols, outputs)
+    return Traced(main.name, whole.function, dict(main.inputs), main.outputs | aside.outputs, (main, aside))
 
 
 def make_function(name: str, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> casadi.Function:

@@ -127,6 +127,7 @@ class ChosenSteps:
             self.events,
             None if self.at.watch is None else self.state[self.at.watch].reshape(*batch, -1),
             None if self.law_failures is None else self.law_failures.reshape(*batch, -1),
+            self._ledger(),
             reached,
             interrupted,
             limited,
@@ -134,6 +135,12 @@ class ChosenSteps:
             steps=self.attempts,
             turns=self.turns,
         )
+
+    def _ledger(self) -> np.ndarray | None:
+        """Energy exchanged and lost up to where each trajectory is."""
+        batch = self.problem.batch
+        state = {name: array.reshape((*batch, *array.shape[1:])) for name, array in self.state.items()}
+        return self.code.closed(self.problem, state, self.t.reshape(batch))
 
     def _records(self) -> Records:
         """All records (n, trajectories, ...); without the second axis if there is no batch."""

@@ -102,6 +102,11 @@ class Dynamics(Value, ABC):
         """(q, v, u, p) -> (input, dissipated) power in W, and that of drivers if there are any; None if nothing enters or leaves."""
         return None
 
+    @property
+    def is_balanced(self) -> bool:
+        """Whether energies and power are all that the motion exchanges, so that their balance can be watched."""
+        return False
+
     def drivers(self) -> Traced | None:
         """(q, v, u, p) -> power in W of each driver, by name; None if there are none."""
         return None
@@ -285,6 +290,10 @@ class ModelDynamics(Dynamics):
     def energies(self) -> Traced:
         energies = {"kinetic": self._terms.kinetic_energy, "potential": self._terms.potential_energy}
         return self._make("energies", ("q", "v"), energies)
+
+    @property
+    def is_balanced(self) -> bool:
+        return True
 
     def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
         from heavytop.system import why_not_finite

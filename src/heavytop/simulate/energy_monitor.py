@@ -3,7 +3,7 @@
 Close to a singular configuration of loops an integrator may go wrong without a number that is not finite. What remains is the balance
 ``B = T + V - work of the inputs + dissipated energy``, which the exact motion keeps. A step misses it by ``e = |B_new - B_old|``. Truncation makes
 that small and smooth; what exceeds ``COUNTED`` of the largest kinetic energy so far is added up, and a sum above ``LOST`` ends the
-trajectory. Three things explain an error by themselves and are let through: rounding of large energies, power that changes within the
+trajectory. Three things explain an error by themselves and are let through: rounding of large energies, dissipated power that changes within the
 step (``h |P_new - P_old|``), as where friction changes its sign, and accelerations of drivers that do (``h |p| |alpha_new - alpha_old|`` with the
 momentum p of what they carry).
 
@@ -11,12 +11,17 @@ Drivers, which move constraints or frames as functions of time, bring in work as
 the constraints are watched.
 
 The alarm is a NaN in a part of the state that nothing else reads, so that the native loop notes the step as it notes one that diverges.
+
+The ledger is kept for every system, trees too: the error of B since the start, compared with all energy exchanged so far. E is a function of the
+state and the work is integrated in every step, so that no step is left out where the ledger is updated only every few steps: as seldom as its cost
+stays below ``SHARE`` of that of the steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +35,9 @@ COUNTED = 1e-5
 """Error of a step relative to the largest kinetic energy from which on it counts."""
 LOST = 1e-3
 """Sum of the errors that count, relative to the largest kinetic energy, at which a trajectory ends."""
+AMPLIFIED = 3e-5
+"""Error of one step relative to the largest kinetic energy at which a trajectory ends if a constraint was nearly singular there: the motion behind it
+is another one."""
 ROUNDING = 1e-12
 """Error of a step relative to the sum of all energies that rounding explains."""
 AT_REST = 1e-12
@@ -48,7 +56,7 @@ class Watched:
 
     Attributes
     ----------
-    loss : errors of the energy that count, relative to the largest kinetic energy.
+    loss : errors of the energy that count, relative to the largest kinetic energy. worst : largest error of one step, relative to the same.
     miss : largest residual of loops and constraints, relative to their sizes (:mod:`heavytop.system.constraints.scaling`); that of velocity
         constraints also relative to the largest speed so far. branch : least value of their branches; negative is wrong.
     gain : of friction by its own reaction; at 1 the acceleration is no longer unique.
@@ -56,6 +64,7 @@ class Watched:
     """
 
     loss: float
+    worst: float
     miss: float
     branch: float
     gain: float
@@ -64,7 +73,10 @@ class Watched:
     @classmethod
     def of(cls, row: np.ndarray, nq: int) -> Watched:
         """From the numbers of one trajectory."""
-        return cls(float(row[LOSS]), float(row[MISS]), float(row[BRANCH]), float(row[GAIN]), row[HEAD : HEAD + nq])
+        worst = float(row[WORST] / row[FASTEST]) if row[FASTEST] > 0 else 0.0
+        return cls(
+            float(row[LOSS]), worst, float(row[MISS]), float(row[BRANCH]), float(row[GAIN]), row[HEAD : HEAD + nq]
+        )
 
     @property
     def raised(self) -> bool:
@@ -114,8 +126,7 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
         balance = before[BALANCE]
     if worked and power is not None:
         more["u"] = symbol("u", dynamics.nu)
-        entering, lost, *driven = power.expressions(s["q"], s["v"], more["u"], s["p"])
-        given = sum(driven, entering - lost)
+        _, given, *_ = power.expressions(s["q"], s["v"], more["u"], s["p"])
     h = symbol("h")
     fastest = np.maximum(before[FASTEST], kinetic)
     error = np.where(before[CLOSING] > 0.0, 0.0 * balance, np.abs(balance - before[BALANCE]))
@@ -149,6 +160,125 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
     )
     value = concatenate(after, q, drive)
     return trace_of("watch", {**s, "h": h, **more, "watch": before}, {"watch": value})
+
+
+# --- the ledger -----------------------------------------------------------------------------------------------------------
+
+EXCHANGED = 1e-3
+"""Error of the balance relative to the energy exchanged above which a trajectory is wrong."""
+SHARE = 0.005
+"""Largest share of the ledger in the cost of the steps."""
+SELDOM = 128
+"""Most steps between two entries of the ledger."""
+NEVER = 1e300
+FIRST, REST, KINETIC, STORED, WORKED, ERROR, SINCE, LAST, LEDGER = range(9)
+"""Entries: B and V at the start; the largest T, ``|V - V_start|`` and sum of magnitudes of all work; the largest ``|B - B_start|``; since when that
+exceeds ``EXCHANGED`` of the sum of the three before; time of the last entry. SINCE is NEVER if it does not, and -NEVER where the next entry is the
+first, as the first step closes the loops of a rounded start."""
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Energy exchanged and energy lost along one trajectory.
+
+    Attributes
+    ----------
+    exchanged : largest kinetic energy, change of the potential energy, and all work, in J.
+    error : largest error of the balance in J.
+    since : time since when it is too large; ``inf`` if it is not.
+    """
+
+    exchanged: float
+    error: float
+    since: float
+
+    @classmethod
+    def of(cls, row: np.ndarray) -> Ledger:
+        """From the numbers of one trajectory."""
+        return cls(float(row[KINETIC] + row[STORED] + row[WORKED]), float(row[ERROR]), float(row[SINCE]))
+
+
+def opened(
+    dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray, t: float, closing: np.ndarray | bool
+) -> np.ndarray:
+    """The ledger at the start (*batch, LEDGER); ``closing`` where the first step closes loops."""
+    kinetic, potential = dynamics.kernel("energies")(q, v, p)  # type: ignore[misc]
+    first = np.zeros((*kinetic.shape, LEDGER))
+    first[..., FIRST], first[..., REST], first[..., KINETIC] = kinetic + potential, potential, kinetic
+    first[..., SINCE], first[..., LAST] = np.where(closing, -NEVER, NEVER), t
+    return first
+
+
+def flow(power: Traced, gross: bool) -> Traced:
+    """(q, v, u, p) -> power (1,) that enters less that which leaves; with ``gross`` (2,) also the sum of their magnitudes."""
+    s = {name: symbol(name, *size) for name, size in power.inputs.items()}
+    entering, lost, *driven = power.expressions(*s.values())
+    values = [sum(driven, entering - lost)]
+    if gross:
+        values.append(sum(map(np.abs, driven), np.abs(entering) + np.abs(lost)))
+    return trace_of("flow", s, {"flow": vector(*values)})
+
+
+def ledger(dynamics: Dynamics, work: int, net: int, power: Traced | None, ahead: bool) -> Traced:
+    """(q, v, p, t, h, work, flow, u, ledger) -> ledger at the end of a step.
+
+    Parameters
+    ----------
+    work, net : sizes of the work and of the flow integrated along (:func:`flow`); 0 if they are not.
+    power : where only the net flow is integrated, its magnitude is sampled with each entry; None: not.
+    ahead : whether the end of the step is ``t + h``, else it is ``t``.
+    """
+    energies = dynamics.energies()
+    assert energies is not None
+    s = {"q": symbol("q", dynamics.nq), "v": symbol("v", dynamics.nv), "p": symbol("p", len(dynamics.parameter_names))}
+    s |= {"t": symbol("t")} | ({"h": symbol("h")} if ahead else {})
+    s |= ({"work": symbol("work", work)} if work else {}) | ({"flow": symbol("flow", net)} if net else {})
+    s |= {"u": symbol("u", dynamics.nu)} if power is not None else {}
+    t, before = s["t"] + s["h"] if ahead else s["t"], symbol("ledger", LEDGER)
+    entries = [before[k] for k in range(LEDGER)]
+    entering, worked = worked_so_far(
+        [s["work"][k] for k in range(work)], [s["flow"][k] for k in range(net)], entries[WORKED]
+    )
+    if power is not None:
+        gross = flow(power, True).expressions(s["q"], s["v"], s["u"], s["p"])[0][1]
+        worked = worked + (t - entries[LAST]) * gross
+    kinetic, potential = energies.expressions(s["q"], s["v"], s["p"])
+    after = entered(entries, kinetic, potential, entering, worked, t)
+    return trace_of("ledger", {**s, "ledger": before}, {"ledger": vector(*after)})
+
+
+def worked_so_far(
+    work: Sequence[Array], net: Sequence[Array], worked: Array, maximum: Callable[..., Any] = np.maximum
+) -> tuple[Array, Array]:
+    """Net work since the start, and the sum of magnitudes, from what was integrated along: (inputs, dissipated, drivers), or the flow."""
+    entering: Any = sum(sign * share for sign, share in zip((1.0, -1.0, 1.0), work, strict=False))
+    if work:
+        worked = maximum(worked, sum(abs(share) for share in work))
+    if net:
+        entering = net[0]
+        worked = maximum(worked, net[1] if len(net) > 1 else abs(net[0]))
+    return entering, worked
+
+
+def entered(
+    before: Sequence[Array],
+    kinetic: Array,
+    potential: Array,
+    entering: Array,
+    worked: Array,
+    t: Array | float,
+    maximum: Callable[..., Any] = np.maximum,
+    where: Callable[..., Any] = np.where,
+) -> list[Any]:
+    """The entries after a state: work that entered, less that which left, and the sum of magnitudes."""
+    first, rest, fastest, stored, _, error, since, _ = before
+    balance = kinetic + potential - entering
+    first = where(since <= -NEVER, balance, first)
+    fastest, stored = maximum(fastest, kinetic), maximum(stored, abs(potential - rest))
+    error = maximum(error, abs(balance - first))
+    allowed = EXCHANGED * (fastest + stored + worked) + ROUNDING * (kinetic + abs(potential) + worked)
+    since = where(error > allowed, where(abs(since) < NEVER, since, t), NEVER)
+    return [first, rest, fastest, stored, worked, error, since, t]
 
 
 def _largest(values: Array) -> Array:

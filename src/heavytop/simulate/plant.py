@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, shape, vector
-from heavytop.compile import TIME, Traced, trace
+from heavytop.compile import TIME, Traced, trace, with_aside
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError, unknown_name
 from heavytop.simulate import controller, energy_monitor as watch
@@ -109,11 +109,16 @@ class PlantState(Parts):
         )
 
     def replaced(
-        self, q: Array | None = None, v: Array | None = None, work: Array | None = None, memory: Array | None = None
+        self,
+        q: Array | None = None,
+        v: Array | None = None,
+        work: Array | None = None,
+        memory: Array | None = None,
+        flow: Array | None = None,
     ) -> PlantState:
         """The same state with some parts replaced."""
         plant, tape = self.plant, self.plant.tape
-        parts = {plant.v: v, plant.work: work, plant.memory: memory}
+        parts = {plant.v: v, plant.work: work, plant.memory: memory, plant.flow: flow}
         flats = self._flats | {s: tape.value(x, s.role) for s, x in parts.items() if s is not None and x is not None}
         return PlantState(plant, self._first if q is None else tape.value(q, "q"), flats, self._own, self.rests)
 
@@ -190,8 +195,12 @@ class Stage:
         plant, state = self.plant, self.state
         p = self.p
         u, z_rate = self._input
-        w, a = plant.motion_at(state.q, state.v, u, p)
-        flats = {plant.v: a}
+        if plant.flow is None:
+            w, a = plant.motion_at(state.q, state.v, u, p)
+            flats = {plant.v: a}
+        else:
+            w, a, *_, net = plant.call(plant.motion_and_flow, state.q, state.v, u, p)
+            flats = {plant.v: a, plant.flow: net}
         if plant.memory is not None and z_rate is not None:
             flats[plant.memory] = z_rate
         if plant.work is not None:
@@ -214,13 +223,15 @@ class Plant:
     ----------
     coordinates : where ``q`` lives. nq, nv, nw : sizes of q, of v, and of the velocities of the coordinates' blocks.
     dynamics, control : what moves, and what drives it.
-    q, v, u, memory, work, watch, size : slots of the state, the input and the size of the step; None for parts that are not there.
+    q, v, u, memory, work, flow, watch, ledger, size : slots of the state, the input and the size of the step; None for parts that are not there.
     flats : the flat parts of the state, ``v`` first.
     carried, given : name -> slot of what the integrator carries along, and of what the time loop gives it.
     signals : stage time (fraction of the step) -> slot of the sample of the reference.
     """
 
-    def __init__(self, dynamics: Dynamics, control: Control, balance: bool, method: Integrator) -> None:
+    def __init__(
+        self, dynamics: Dynamics, control: Control, balance: bool, method: Integrator, watched: bool = False
+    ) -> None:
         self.slots = Slots()
         self.tape = Tape(self.slots)
         make = self.slots.make
@@ -241,10 +252,18 @@ class Plant:
         reported = self.power is None or self.work is not None or (self.is_constrained and len(self.power.outputs) > 2)
         self.watched = kept if reported else None
         self.watch = make("watch", (watch.size(self.watched),)) if self.watched is not None else None
+        known = watched and method.integrates_work and dynamics.is_balanced
+        self.flow: Slot | None = None
+        if known and self.power is not None and self.work is None and self.stage is None and not method.chooses_step:
+            gross = control.kind == "continuous"  # else its magnitude is sampled
+            self.flow = make("flow", (2 if gross else 1,))
+            self.motion_and_flow = with_aside(self.motion, watch.flow(self.power, gross))
+        known = known and (self.power is None or self.work is not None or self.flow is not None)
+        self.ledger = make("ledger", (watch.LEDGER,)) if known else None
         reported = law is not None and controller.STATUS in law.traced.outputs
         self.law_failure = make("law_failure", (controller.HEAD + self.nq,)) if reported else None
         self.status = make("status") if reported else None
-        flats = (self.v, self.memory if control.kind == "continuous" else None, self.work)
+        flats = (self.v, self.memory if control.kind == "continuous" else None, self.work, self.flow)
         self.flats: tuple[Slot, ...] = tuple(slot for slot in flats if slot is not None)
         self.method = type(method).__name__
         self.carried = {name: make(name, size) for name, size in method.carries(self).items()}
@@ -379,14 +398,16 @@ class Plant:
         tape, read = self.tape, self.slots.read
         moved = self.need_group().retract(state.q, delta.w) if q is None else q
         end = tape.value(moved, "q")
-        sums, news = {}, {}
-        for flat in self.flats:
+        sums, news, summed = {}, {}, [flat for flat in self.flats if flat is not self.flow]
+        if self.flow is not None:  # rounding does not matter there
+            news[self.flow] = tape.value(state.of(self.flow) + delta.of(self.flow), "flow")
+        for flat in summed:
             rest = state.rests[flat].get() if flat in state.rests else read(self.rest(flat))
             whole = delta.of(flat) + rest
             news[flat] = tape.value(state.of(flat) + whole, flat.role)
             sums[flat] = tape.value(whole, flat.role)
         tape.cut()
-        rests = {flat: sums[flat].get() - (news[flat].get() - state.of(flat)) for flat in self.flats}
+        rests = {flat: sums[flat].get() - (news[flat].get() - state.of(flat)) for flat in summed}
         return PlantState(self, end, news, state._own, {flat: tape.value(x, flat.role) for flat, x in rests.items()})
 
     def chosen(self, condition: Array, one: PlantState, other: PlantState) -> PlantState:

@@ -32,6 +32,7 @@ class RunProblem:
     q, v, p : (*batch, n) start and parameters.
     memory : of the law at the start.
     step, steps : size in s, number.
+    balance, watched : whether work is integrated along and recorded, and whether the balance of energy is watched.
     breakpoints : times in s at which steps end.
     """
 
@@ -49,6 +50,7 @@ class RunProblem:
     record_every: int
     events: tuple[Event, ...]
     balance: bool
+    watched: bool
     threads: int | None
     progress: bool | None
     breakpoints: tuple[float, ...] = ()
@@ -230,7 +232,7 @@ class Recording:
     records : of all trajectories.
     failed : (*batch,) time at which a trajectory was first not finite; NaN where it stayed finite.
     events : all crossings, and where they ended a trajectory; None: there are no events.
-    watched, law_failures : (*batch, n) state of the energy monitor, and status of the law; None if there is none.
+    watched, law_failures, ledger : (*batch, n) state of the energy monitor, status of the law, energy exchanged; None if there is none.
     reached : time up to which the run got.
     turns : most turns of a joint in a step that the method chose.
     """
@@ -241,6 +243,7 @@ class Recording:
     events: EventLog | None
     watched: np.ndarray | None = None
     law_failures: np.ndarray | None = None
+    ledger: np.ndarray | None = None
     reached: float = 0.0
     interrupted: bool = False
     limited: bool = False

@@ -9,12 +9,30 @@ import numpy as np
 
 from heavytop.simulate.controller import LawFailure
 from heavytop.simulate.dynamics import Dynamics
-from heavytop.simulate.energy_monitor import OPEN, Watched
+from heavytop.simulate.energy_monitor import (
+    AMPLIFIED,
+    AT_REST,
+    BALANCE,
+    FASTEST,
+    NEVER,
+    OPEN,
+    ROUNDING,
+    SELDOM,
+    SINCE,
+    SPEED,
+    WORST,
+    Ledger,
+    Watched,
+)
 from heavytop.simulate.invariants import HALF_A_TURN
 from heavytop.simulate.outcome import Ending, Outcome, place_in, summary
 from heavytop.simulate.recording import Recording, Records, RunProblem
 from heavytop.simulate.run import Run, Settings, Timing
 
+COARSE = 0.5
+"""|lambda| h of a mode above which a step loses more of its energy than the ledger allows."""
+CLOSE_BY = 4
+"""Records on each side of the time of an error in which its cause is sought."""
 MOST_CAUSES = 100
 """Trajectories of a batch whose divergence is looked into."""
 BLOWN_UP = 1e15
@@ -30,7 +48,8 @@ UNSOLVED_STEP = "unsolved"
 def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
     """Assemble the run; a single trajectory that ended early is cut there, in a batch the rest of it is NaN."""
     _mark_unsolved(problem, recording)
-    outcomes, outcome = _outcomes(problem, recording)
+    unbalanced = _unbalanced(problem, recording) | _near_misses(problem, recording)
+    outcomes, outcome = _outcomes(problem, recording, unbalanced)
     t, records = _cut(problem, recording)
     dynamics = problem.dynamics
     channels = {name: array for name, array in records.channels.items() if name != UNSOLVED_STEP}
@@ -78,7 +97,44 @@ def _mark_unsolved(problem: RunProblem, recording: Recording) -> None:
     recording.failed[...] = np.fmin(recording.failed, since)
 
 
-def _outcomes(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Outcome]:
+def _unbalanced(problem: RunProblem, recording: Recording) -> dict[tuple[int, ...], Ledger]:
+    """Trajectories that are finite but whose balance of energy is wrong: they end where it became so."""
+    rows = recording.ledger
+    if rows is None or (rows[..., SINCE] >= NEVER).all():
+        return {}
+    found: dict[tuple[int, ...], Ledger] = {}
+    for index in map(tuple, np.argwhere((rows[..., SINCE] < NEVER) & np.isnan(recording.failed)).tolist()):
+        here = (slice(None), *index)
+        q, v = recording.records.q[here], recording.records.v[here]
+        if max(problem.step * np.max(np.abs(v)), np.max(np.abs(q - q[0]))) <= AT_REST * (1.0 + np.max(np.abs(q))):
+            continue  # at rest: what moves it is rounding, and so is what its energy misses
+        found[index] = Ledger.of(rows[index])
+        recording.failed[index] = found[index].since
+    return found
+
+
+def _near_misses(problem: RunProblem, recording: Recording) -> dict[tuple[int, ...], Watched]:
+    """Smaller errors, where a constraint was nearly singular: there they change the motion that follows, and the trajectory ends."""
+    found: dict[tuple[int, ...], Watched] = {}
+    if recording.watched is None:
+        return found
+    rows = np.broadcast_to(recording.watched, (*problem.batch, recording.watched.shape[-1]))
+    rounding = ROUNDING * (np.abs(rows[..., BALANCE]) + rows[..., FASTEST])
+    wrong = (rows[..., WORST] > AMPLIFIED * rows[..., FASTEST] + rounding) & np.isnan(recording.failed)
+    wrong &= problem.step * rows[..., SPEED] > AT_REST
+    p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))
+    for index in map(tuple, np.argwhere(wrong).tolist()):
+        watched = Watched.of(rows[index], problem.dynamics.nq)
+        if problem.dynamics.weak_constraint(watched.q, problem.q[index], p[index]) is not None:
+            q = recording.records.q[(slice(None), *index)]
+            recording.failed[index] = recording.t[max(int(np.argmin(np.sum((q - watched.q) ** 2, axis=-1))), 1)]
+            found[index] = watched
+    return found
+
+
+def _outcomes(
+    problem: RunProblem, recording: Recording, unbalanced: dict[tuple[int, ...], Ledger | Watched]
+) -> tuple[np.ndarray, Outcome]:
     """How each trajectory ended (*batch), and their summary."""
     usual = _usual_outcome(recording)
     outcomes = np.empty(problem.batch, dtype=object)
@@ -93,7 +149,7 @@ def _outcomes(problem: RunProblem, recording: Recording) -> tuple[np.ndarray, Ou
     for k in np.argsort(ended[np.isfinite(ended)], kind="stable").tolist():
         index = tuple(indices[k].tolist())
         explained = len(early) < MOST_CAUSES
-        outcome = _early_outcome(problem, recording, index, events.get(index, ""), explained)
+        outcome = _early_outcome(problem, recording, index, events.get(index, ""), explained, unbalanced.get(index))
         outcomes[index] = outcome
         early.append(outcome)
     return outcomes, summary(early, usual, problem.count)
@@ -112,7 +168,12 @@ def _usual_outcome(recording: Recording) -> Outcome:
 
 
 def _early_outcome(
-    problem: RunProblem, recording: Recording, index: tuple[int, ...], event: str, explained: bool
+    problem: RunProblem,
+    recording: Recording,
+    index: tuple[int, ...],
+    event: str,
+    explained: bool,
+    seen: Ledger | Watched | None = None,
 ) -> Outcome:
     """Of a trajectory that met a terminal ``event`` or diverged, the cause of which is ``explained`` or not."""
     failed, stopped = float(recording.failed[index]), float(recording.stopped[index])
@@ -122,7 +183,10 @@ def _early_outcome(
         return Outcome(
             Ending.ended if guarded else Ending.event, f"{event} at t = {stopped:.10g} s{where}", stopped, index
         )
-    if (watched := _watched(problem, recording, index)) is not None:
+    if isinstance(seen, Ledger):
+        text = imbalance(problem, recording, index, seen, explained)
+        return Outcome(Ending.jumped, f"t = {failed:.6g} s{where}: {text}", failed, index)
+    if (watched := seen or _watched(problem, recording, index)) is not None:
         if watched.ill_posed:
             text = paradox(problem.dynamics.name, watched)
             return Outcome(Ending.ill_posed, f"t = {failed:.6g} s{where}: {text}", failed, index)
@@ -198,9 +262,10 @@ def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watc
     elif watched.miss > OPEN:
         what = f"loops and constraints are violated by {watched.miss:.2g}"
     else:
+        missed = 100 * max(watched.loss, watched.worst)
         what = (
-            f"the balance of energy was missed by {100 * watched.loss:.2g} % of the largest kinetic energy within steps that each miss more "
-            f"than the error of {method} explains"
+            f"the balance of energy was missed by {missed:.2g} % of the largest kinetic energy within steps that each miss more than the error of "
+            f"{method} explains"
         )
     p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
     weak = problem.dynamics.weak_constraint(watched.q, problem.q[index], p) if explained else None
@@ -223,6 +288,58 @@ def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watc
     return (
         f"{what}. At q = {_place(watched.q)} {weak}: branches of motion come close to each other. Take {smaller}, or lengths and a start with which "
         "it passes exactly or at a distance."
+    )
+
+
+def imbalance(
+    problem: RunProblem, recording: Recording, index: tuple[int, ...], ledger: Ledger, explained: bool
+) -> str:
+    """What the balance of energy misses, the likely cause, and what to do."""
+    dynamics, method, h = problem.dynamics, problem.integrator.name, problem.step
+    what = (
+        f"the balance of energy is wrong by {100 * ledger.error / max(ledger.exchanged, 1e-300):.2g} % of the energy exchanged "
+        f"({ledger.error:.3g} J of {ledger.exchanged:.3g} J)"
+    )
+    if not explained:
+        return f"{what}: only the first {MOST_CAUSES} causes are analysed."
+    smaller = "a tighter rtol" if problem.integrator.chooses_step else f"a step smaller than {h:g} s"
+    p = np.broadcast_to(problem.p, (*problem.batch, problem.p.shape[-1]))[index]
+    k = min(int(np.searchsorted(recording.t, ledger.since)), len(recording.t) - 1)
+    near = range(max(k - CLOSE_BY - SELDOM // problem.record_every, 0), min(k + CLOSE_BY + 1, len(recording.t)))
+    here = (slice(None), *index)
+    q, v = recording.records.q[here], recording.records.v[here]
+    u = np.zeros((len(q), dynamics.nu)) if recording.records.u is None else recording.records.u[here]
+
+    def rate(j: int) -> float:
+        """Of the fastest mode at a record, and where its velocity leads within a step: a stop may be touched only there."""
+        w, p_j = np.zeros(dynamics.coordinates.nv), dynamics.at_times(p, recording.t[j])
+        motion = dynamics.kernel("motion")
+        if motion is not None:
+            w = np.nan_to_num(motion(q[j], v[j], u[j], p_j)[0])
+        places = [dynamics.coordinates.retract(q[j], c * h * w) for c in (0.0, 0.5, 1.0)]
+        return max(fastest_mode(dynamics, place, v[j], u[j], p_j) for place in places)
+
+    rates = {j: rate(j) for j in near}
+    at = max(rates, key=lambda j: rates[j])
+    fastest, mode = rates[at], ""
+    if not problem.integrator.chooses_step and fastest * h > COARSE:
+        mode = (
+            f"the step {h:g} s is too large: near t = {recording.t[at]:.4g} s the fastest mode has |lambda| = {fastest:.4g} 1/s, and {method} needs "
+            f"|lambda| h below about {COARSE:g}. Take a step below {COARSE / fastest:.2g} s, softer stops and contacts, or friction with a larger "
+            "smoothing."
+        )
+    if (weak := dynamics.weak_constraint(q[k], problem.q[index], p)) is not None:
+        return f"{what}. At q = {_place(q[k])} {weak}: branches of motion come close to each other. Take {smaller}, or another start or lengths."
+    if (drivers := dynamics.drivers()) is not None:
+        names = ", ".join(repr(name) for name in drivers.outputs)
+        return (
+            f"{what}. Look at its drivers ({names}): one that changes within a step does work that the step does not see. Take {smaller}, or let it "
+            f"change smoothly; where only a potential jumps, the motion is right, and balance=False goes on. {mode}".rstrip()
+        )
+    if mode:
+        return f"{what}: {mode}"
+    return (
+        f"{what}: {smaller} or integrator='rkmk45' resolves what changes there; balance=False switches this check off."
     )
 
 

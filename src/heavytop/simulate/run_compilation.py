@@ -12,7 +12,7 @@ from heavytop.compile import Kernel, Schedule, Stepper, Traced, trace
 from heavytop.coordinates import Coordinates
 from heavytop.functions import is_local, key, store
 from heavytop.simulate.dynamics import Dynamics
-from heavytop.simulate.energy_monitor import beginning
+from heavytop.simulate.energy_monitor import CLOSING, LEDGER, WORKED, beginning, entered, opened, worked_so_far
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.integrators.error_control import dense_output
 from heavytop.simulate.plant import Control
@@ -45,10 +45,36 @@ class Native:
             state |= {at.own[name]: np.asarray(value) for name, value in problem.integrator.start(problem).items()}
         if at.watch is not None:
             state[at.watch] = beginning(problem.dynamics, problem.q, problem.v, problem.p)
+        if at.ledger is not None:
+            closing = state[at.watch][..., CLOSING] > 0.0 if at.watch is not None else False
+            state[at.ledger] = opened(problem.dynamics, problem.q, problem.v, problem.p, problem.start_time, closing)
         if at.memory is not None:
             state[at.memory] = problem.memory
         zeros = {name: np.zeros(layout.shapes[name]) for name in layout.state}
         return {name: state.get(name, zero) for name, zero in zeros.items()}
+
+    def closed(self, problem: RunProblem, state: dict[str, np.ndarray], t: np.ndarray | float) -> np.ndarray | None:
+        """The ledger (*batch, n) with the last states entered."""
+        at, dynamics = self.terminals, problem.dynamics
+        energies = dynamics.kernel("energies") if at.ledger is not None else None
+        if energies is None or at.ledger is None:
+            return None
+        kinetic, potential = energies(state[at.q], state[at.v], dynamics.at_times(problem.p, t))
+        if not problem.batch:  # without the overhead of arrays
+            before = state[at.ledger].tolist()
+            work, flow = ([] if name is None else state[name].tolist() for name in (at.work, at.flow))
+            entering, worked = worked_so_far(work, flow, before[WORKED], max)
+            energy = float(kinetic), float(potential)
+            return np.array(entered(before, *energy, entering, worked, float(t), max, lambda c, a, b: a if c else b))
+        before = _columns(np.broadcast_to(state[at.ledger], (*problem.batch, LEDGER)))
+        work, flow = ([] if name is None else _columns(state[name]) for name in (at.work, at.flow))
+        entering, worked = worked_so_far(work, flow, before[WORKED])
+        return np.stack(np.broadcast_arrays(*entered(before, kinetic, potential, entering, worked, t)), axis=-1)
+
+
+def _columns(rows: np.ndarray) -> list[np.ndarray]:
+    """The entries (...) of rows (..., n)."""
+    return list(np.moveaxis(rows, -1, 0))
 
 
 def step_key(integrator: Integrator, control: Control, events: Traced | None) -> str | None:
@@ -72,7 +98,7 @@ def native(problem: RunProblem, events: Traced | None, step: str | None, lanes: 
         fresh.append(True)
         mark = None
         if not (step is None or is_local(step) or dynamics.equations_key is None):
-            mark = f"{dynamics.equations_key} {step} balance={problem.balance}"
+            mark = f"{dynamics.equations_key} {step} balance={problem.balance} watched={problem.watched}"
         inside = None if integrator.chooses_step else events
         stepper = _stepper(problem, _inside(integrator, problem.plan.control), inside, mark, lanes)
         at = Terminals.of(stepper)
@@ -89,7 +115,7 @@ def native(problem: RunProblem, events: Traced | None, step: str | None, lanes: 
     where = (
         None
         if step is None or dynamics.key is None
-        else ("native", dynamics.key, step, problem.balance, lanes, problem.threads)
+        else ("native", dynamics.key, step, problem.balance, problem.watched, lanes, problem.threads)
     )
     return store.get(where, make), bool(fresh)
 
@@ -123,7 +149,8 @@ def _inside(integrator: Integrator, control: Control) -> Control:
 
 def _stepper(problem: RunProblem, control: Control, events: Traced | None, mark: str | None, lanes: int) -> Stepper:
     def build() -> Schedule:
-        return step_schedule(problem.dynamics, control, problem.integrator, balance=problem.balance, events=events)
+        flags = {"balance": problem.balance, "watched": problem.watched}
+        return step_schedule(problem.dynamics, control, problem.integrator, **flags, events=events)
 
     if mark is None:
         return Stepper(build(), lanes, problem.threads)

@@ -232,6 +232,7 @@ class RunSpec(Value):
             int(self.record_every),
             parts.events,
             bool(balance),
+            self.balance is not False,
             self.threads,
             self.progress,
             parts.breakpoints,
@@ -311,8 +312,8 @@ def simulate(
     hold : "zero-order": the law is sampled every ``control_step`` (default: every step) and held; "continuous": it is
         evaluated in every stage.
     events : :class:`~heavytop.simulate.Event`, function of (t, q, v), or several.
-    balance : whether to integrate the work of inputs, drivers and dissipation along; None: for single trajectories, and where there are loops,
-        constraints or drivers, whose energy is watched (see :mod:`heavytop.simulate.energy_monitor`).
+    balance : whether to integrate and record the work of inputs, drivers and dissipation; None: for single trajectories, and where there are
+        loops, constraints or drivers. Unless it is False, the balance of energy is watched (:mod:`heavytop.simulate.energy_monitor`).
     start_time : time of the start in s.
     raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of reporting it in
         the outcome.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from heavytop.compile import Schedule, Stepper, Traced, trace
+from heavytop.compile import Call, Schedule, Stepper, Traced, trace
 from heavytop.errors import SimulationError, unknown_name
 from heavytop.simulate.controller import STATUS, keep_failure
 from heavytop.simulate.dynamics import Dynamics
-from heavytop.simulate.energy_monitor import watch
+from heavytop.simulate.energy_monitor import SELDOM, SHARE, ledger, watch
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.plant import Control, Plant, PlantState
 from heavytop.simulate.tape import Slot, Tape
@@ -24,7 +24,8 @@ class Terminals:
     Attributes
     ----------
     q, v, u, p, h : configuration, velocities, input, parameters, size of the step.
-    memory : of the law. work : done by inputs and dissipation. watch : state of the energy monitor. law_failure : status of the law.
+    memory : of the law. work : done by inputs and dissipation. flow : its sum, where it is not recorded.
+    watch, ledger : state of the energy monitor. law_failure : status of the law.
     events : values of their functions. None where there is none.
     own : what the integrator carries along, and given : what it is given, by its own names.
     signals : (stage time, table) of the samples of the reference.
@@ -38,7 +39,9 @@ class Terminals:
     h: str
     memory: str | None = None
     work: str | None = None
+    flow: str | None = None
     watch: str | None = None
+    ledger: str | None = None
     law_failure: str | None = None
     events: str | None = None
     own: dict[str, str] = field(default_factory=dict)
@@ -55,10 +58,16 @@ class Terminals:
 
 
 def step_schedule(
-    dynamics: Dynamics, control: Control, integrator: Integrator, *, balance: bool, events: Traced | None = None
+    dynamics: Dynamics,
+    control: Control,
+    integrator: Integrator,
+    *,
+    balance: bool,
+    watched: bool = False,
+    events: Traced | None = None,
 ) -> Schedule:
     """The complete step. With ``events`` everything that lasts is recorded, so that a step can be repeated."""
-    plant = Plant(dynamics, control, balance, integrator)
+    plant = Plant(dynamics, control, balance, integrator, watched)
     return _Assembly(plant, integrator, events).schedule()
 
 
@@ -91,7 +100,7 @@ class _Assembly:
         names = slots.names
         record = self._record(state)
         # the calls give names to the functions, so they come first
-        phases = {"advance": advance.calls(), "sample": sample.calls(), "observe": observe.calls()}
+        phases = {"advance": self._thinned(advance.calls()), "sample": sample.calls(), "observe": observe.calls()}
         constants = (plant.parameters, *plant.given.values(), *([] if self.integrator.chooses_step else [plant.size]))
         tables = ([plant.u] if plant.control.kind == "table" else []) + list(plant.signals.values())
         return Schedule(
@@ -104,6 +113,18 @@ class _Assembly:
             record=names(record),
             notes=self._notes(),
         )
+
+    def _thinned(self, calls: list[Any]) -> list[Any]:
+        """The calls of a step with the ledger in as few steps as keep it cheap."""
+        target = None if self.plant.ledger is None else self.plant.slots.name(self.plant.ledger)
+        if target is None:
+            return calls
+        functions = self.plant.slots.functions
+        costs = [functions[c.function].instructions for c in calls if isinstance(c, Call)]
+        own = next(k for k, c in enumerate(calls) if isinstance(c, Call) and target in c.outputs)
+        cost = functions[calls[own].function].instructions
+        every = min(max(round(cost / (SHARE * max(sum(costs) - cost, 1))), 1), SELDOM)
+        return [replace(c, every=every) if k == own else c for k, c in enumerate(calls)]
 
     def _velocity(self, tape: Tape) -> None:
         """v, where the integrator carries something else instead."""
@@ -179,7 +200,9 @@ class _Assembly:
             ends = plant.project(slots.read(plant.q), slots.read(plant.v))
             tape.write([plant.q, plant.v], [tape.value(x, "end") for x in ends])
         lasting = [
-            slot for slot in (memory, self._watch(tape), plant.law_failure) if slot is not None and slot not in values
+            slot
+            for slot in (memory, self._watch(tape), self._ledger(tape), plant.law_failure)
+            if slot is not None and slot not in values
         ]
         return [*values, *lasting]
 
@@ -210,6 +233,22 @@ class _Assembly:
         tape.call(function, (*inputs, plant.watch), (plant.watch,))
         return plant.watch
 
+    def _ledger(self, tape: Tape) -> Slot | None:
+        """Enter the state in the ledger."""
+        plant = self.plant
+        if plant.ledger is None:
+            return None
+        slots = {"q": plant.q, "v": plant.v, "p": plant.parameters, "t": plant.clock, "h": plant.size, "u": plant.u}
+        slots |= {"work": plant.work, "flow": plant.flow}
+        if plant.dynamics.has_time:
+            slots["p"] = tape.value(plant.p_at(1.0, moved=True), "p end").slot
+        work, flow = (0 if slot is None else slot.shape[0] for slot in (plant.work, plant.flow))
+        power = plant.power if flow == 1 else None
+        function = ledger(plant.dynamics, work, flow, power, ahead=plant.clock is plant.time)
+        inputs = [slot for name in function.inputs if (slot := slots.get(name)) is not None]
+        tape.call(function, (*inputs, plant.ledger), (plant.ledger,))
+        return plant.ledger
+
     def _record(self, state: list[Slot]) -> list[Slot]:
         plant = self.plant
         for name in self.integrator.records:
@@ -236,7 +275,9 @@ class _Assembly:
             h=name(plant.size),
             memory=maybe(plant.memory),
             work=maybe(plant.work),
+            flow=maybe(plant.flow),
             watch=maybe(plant.watch),
+            ledger=maybe(plant.ledger),
             law_failure=maybe(plant.law_failure),
             events=maybe(self.event_values),
             own={label: name(slot) for label, slot in plant.carried.items()},

@@ -190,6 +190,11 @@ class UserDynamics(Dynamics):
         power = np.vecdot(self._symbols["v"], self._force(*self._arguments(("q", "v", "u"))))
         return self._make("power", ("q", "v", "u"), {"input": power, "dissipated": np.zeros(())})
 
+    @property
+    def is_balanced(self) -> bool:
+        """Without ``force`` it is not known whether the accelerations are those of the energies alone."""
+        return self._kinetic is not None and self._force is not None
+
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         given = dict(parameters or {})
         for name in given:

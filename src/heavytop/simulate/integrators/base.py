@@ -34,6 +34,7 @@ class Integrator(Value, ABC):
         solved; a run in which it is large counts as failed.
     enforces_constraints : whether its steps end on loops and constraints by themselves; otherwise they are projected back.
     chooses_step : whether the method chooses the size of its steps: :class:`.ErrorControlled`.
+    integrates_work : whether its steps integrate the work along and keep the balance of energy to their order, so that it can be watched.
     clock : name of the own quantity that is the time; None: all trajectories have the same time.
 
     Examples
@@ -51,6 +52,7 @@ class Integrator(Value, ABC):
     records: ClassVar[tuple[str, ...]] = ()
     enforces_constraints: ClassVar[bool] = False
     chooses_step: ClassVar[bool] = False
+    integrates_work: ClassVar[bool] = False
     clock: ClassVar[str | None] = None
 
     @abstractmethod

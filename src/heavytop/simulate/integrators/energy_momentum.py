@@ -94,6 +94,7 @@ class EnergyMomentum(Integrator):
     order = 2
     records = ("residual", "unsolved")
     enforces_constraints = True
+    integrates_work = True
 
     def __init__(self, tolerance: float = 1e-12, iterations: int = 20) -> None:
         if not isinstance(tolerance, float) or not 0 < tolerance < 1:
@@ -146,6 +147,10 @@ class EnergyMomentum(Integrator):
         end = state.replaced(q=q, v=v)
         if plant.work is not None:
             end = end.replaced(work=state.of(plant.work) + h * powers)
+        if plant.flow is not None:
+            gross = [sum(np.abs(powers[k]) for k in range(shape(powers)[0]))][: plant.flow.shape[0] - 1]
+            net = powers[0] - powers[1] + sum(powers[k] for k in range(2, shape(powers)[0]))
+            end = end.replaced(flow=state.of(plant.flow) + h * vector(net, *gross))
         if memory is not None:
             end = end.replaced(memory=2 * z_half[0] - state.of(memory))
         if not follows:

@@ -53,6 +53,7 @@ class ErrorControlled(Integrator):
 
     project_every = 0
     chooses_step = True
+    integrates_work = True
     clock = "t"
     records = ("t", "attempt", "dense_q", "dense_theta", "dense_flats")
 

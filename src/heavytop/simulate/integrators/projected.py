@@ -26,6 +26,7 @@ class ProjectedRK4(Integrator):
     order = 4
     stable_up_to = 2.785
     project_every = 1
+    integrates_work = True
 
     def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         rate = trace(plant.coordinates.rate, {"q": (plant.nq,), "w": (plant.nw,)}, name="rate")  # q' = A(q) w

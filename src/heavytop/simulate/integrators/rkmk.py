@@ -18,6 +18,7 @@ from heavytop.simulate.plant import Plant, PlantState, Rates
 class MuntheKaas(Integrator):
     """The method of any explicit tableau."""
 
+    integrates_work = True
     tableau: ClassVar[Tableau]
 
     def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:

@@ -34,6 +34,7 @@ class Terze(Integrator):
     order = 4
     stable_up_to = 2.785
     project_every = 0
+    integrates_work = True
 
     def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         if not has_quaternions(plant.coordinates):
