@@ -7,7 +7,6 @@ output of one CasADi function of all their symbols, which is written next to the
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import pickle
@@ -19,10 +18,11 @@ from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleTyp
 from typing import Any, Self, TypeVar
 
 from heavytop._arrays import from_sx, is_symbolic, to_sx
+from heavytop._checksum import seal, unsealed
 from heavytop._version import __version__
 from heavytop.errors import RecipeError
 
-MAGIC = b"heavytop recipe 1\n"
+MAGIC = b"heavytop recipe 2\n"
 DEEPEST = 8
 """Levels below an object that are searched for the part that cannot be pickled."""
 
@@ -74,7 +74,7 @@ def kept_attributes(value: Any) -> dict[str, Any]:
 
 
 def pack(value: Any) -> bytes:
-    """The recipe of an object as bytes: a line that names the format, a line of JSON, the symbols, the pickle.
+    """The recipe of an object as bytes: a line that names the format, a line of JSON, the symbols, the pickle, a checksum.
 
     Raises a RecipeError that names the part that cannot be pickled.
     """
@@ -97,14 +97,8 @@ def pack(value: Any) -> bytes:
         "symbols": len(table),
         "what": type(value).__name__,
     }
-    rest = table + buffer.getvalue()
-    return MAGIC + json.dumps({**header, "checksum": _checksum(header, rest)}).encode() + b"\n" + rest
-
-
-def _checksum(header: Mapping[str, Any], rest: bytes) -> str:
-    """Of the header without its checksum, and of all that follows."""
-    signed = {name: value for name, value in header.items() if name != "checksum"}
-    return hashlib.sha256(json.dumps(signed, sort_keys=True).encode() + rest).hexdigest()
+    content = MAGIC + json.dumps(header).encode() + b"\n" + table + buffer.getvalue()
+    return content + seal(content)
 
 
 def _pickler(buffer: io.BytesIO) -> Any:
@@ -178,12 +172,13 @@ def _expressions(found: list[Any]) -> bytes:
 
 def unpack(content: bytes) -> Any:
     """The object from its recipe. This runs code that the recipe names: unpack only what you trust."""
-    header, rest = header_of(content)
-    _check_version(header)
-    if header["checksum"] != _checksum(header, rest):  # readers of pickles and of symbols do not survive every damage
+    _check_version(header_of(content)[0])
+    whole = unsealed(content)
+    if whole is None:  # readers of pickles and of symbols do not survive every damage
         raise RecipeError(
             "the recipe is damaged: its checksum does not match. Copy the file again, or make the object again."
         )
+    header, rest = header_of(whole)
     size = header["symbols"]
 
     class Reader(pickle.Unpickler):
@@ -209,7 +204,7 @@ def header_of(content: bytes) -> tuple[dict[str, Any], bytes]:
     line, _, rest = content[len(MAGIC) :].partition(b"\n")
     try:
         header = json.loads(line)
-        if not {"heavytop", "python", "code", "symbols", "checksum"} <= header.keys():
+        if not {"heavytop", "python", "code", "symbols"} <= header.keys():
             raise ValueError
     except (ValueError, AttributeError):
         raise RecipeError("the recipe is damaged: its header cannot be read.") from None
