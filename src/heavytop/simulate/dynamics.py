@@ -50,17 +50,17 @@ class Dynamics(Value, ABC):
         """Names of the configuration coordinates."""
         return self.coordinates.q_names
 
-    @property
+    @cached_property
     def v_names(self) -> tuple[str, ...]:
         """Names of the velocity coordinates."""
         return self.coordinates.v_names
 
-    @property
+    @cached_property
     def nq(self) -> int:
         """Number of configuration coordinates."""
         return self.coordinates.nq
 
-    @property
+    @cached_property
     def nv(self) -> int:
         """Number of velocity coordinates."""
         return len(self.v_names)
@@ -70,17 +70,17 @@ class Dynamics(Value, ABC):
         """Number of inputs."""
         return len(self.u_names)
 
-    @property
+    @cached_property
     def q_units(self) -> tuple[str, ...]:
         """Unit of each configuration coordinate."""
         return self.coordinates.q_units
 
-    @property
+    @cached_property
     def v_units(self) -> tuple[str, ...]:
         """Unit of each velocity coordinate."""
         return self.coordinates.v_units
 
-    @property
+    @cached_property
     def u_units(self) -> tuple[str, ...]:
         """Unit of each input; empty where unknown."""
         return ("",) * self.nu
@@ -224,21 +224,12 @@ class ModelDynamics(Dynamics):
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.name = model.name
-        self.coordinates = model.coordinates
-        self.u_names = model.u_names
-        self.parameter_names = model.parameter_names
+        self.name, self.coordinates = model.name, model.coordinates
+        self.nq, self.nv, self.parameter_names = model.nq, model.nv, model.parameter_names
+        self.v_names, self.u_names = model.v_names, model.u_names
+        self.q_units, self.v_units, self.u_units = model.q_units, model.v_units, model.u_units
         self.equations_key = model.description.equations_key
         self.has_time = model.description.time is not None
-        self._nq, self._nv = model.nq, model.nv
-
-    @property
-    def nq(self) -> int:
-        return self._nq
-
-    @property
-    def nv(self) -> int:
-        return self._nv
 
     def is_on_manifold(self, q: Any) -> bool:
         return self.model.is_on_manifold(q, wait=0)
@@ -250,22 +241,6 @@ class ModelDynamics(Dynamics):
         functions, text = self.model.functions, f"dynamics {name}"
         functions.add(text, getattr(self, name))
         return functions.kernel(text)
-
-    @property
-    def v_names(self) -> tuple[str, ...]:
-        return self.model.v_names
-
-    @property
-    def q_units(self) -> tuple[str, ...]:
-        return self.model.q_units
-
-    @property
-    def v_units(self) -> tuple[str, ...]:
-        return self.model.v_units
-
-    @property
-    def u_units(self) -> tuple[str, ...]:
-        return self.model.u_units
 
     def motion(self) -> Traced:
         return self.model.traced("motion")

@@ -323,18 +323,13 @@ class Run(Shown):
         """A pickled run has its energies and invariants instead of the model, like a saved one."""
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.dynamics is not None:
-            energies: dict[str, Any] = (
-                {"kinetic_energy": self.kinetic_energy, "potential_energy": self.potential_energy}
-                if self.has_energy
-                else {}
-            )
+            energies: dict[str, Any] = {}
+            if self.has_energy:
+                energies |= {"kinetic_energy": self.kinetic_energy, "potential_energy": self.potential_energy}
             if self.driver_power:
                 energies["driver_power"] = self.driver_power
             state |= {"dynamics": None, "model": None, "stored": {"invariants": self.invariants, **energies}}
         return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
 
     def __copy__(self) -> Run:
         return replace(self)
@@ -346,8 +341,6 @@ class Run(Shown):
         return replace(self, **own)
 
     def __repr__(self) -> str:
-        batch = np.shape(self.q)[
-            1:-1
-        ]  # whatever it is: an error message may show a run that was made of something else
+        batch = np.shape(self.q)[1:-1]  # an error message may show a run made of something else
         shown = f", batch {batch}" if batch else ""
         return f"Run({self.name!r}, {self.integrator}, {np.size(self.t)} records{shown}: {self.outcome})"
