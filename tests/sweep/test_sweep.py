@@ -555,6 +555,28 @@ def test_intervals_of_shares_cover_at_least_as_often_as_stated(trials: int) -> N
     assert np.allclose(high, [e.high for e in exact], atol=1e-12)
 
 
+def test_quantiles_of_a_result() -> None:
+    def point(a: float, x: float) -> dict[str, Any]:
+        if x > 0.95:
+            raise ValueError("too far")
+        return {"y": a + x, "pair": np.array([x, 2 * x]), "ok": x > 0.5}
+
+    result = ht.sweep(point, {"a": [0.0, 1.0], "x": ht.uniform()}, draws=300)
+    found = result.quantile(0.9, confidence=0.8)
+    assert set(found.data_vars) == {f"{name}{end}" for name in ("y", "pair") for end in ("", "_low", "_high")}
+    for k in range(2):
+        y = np.where(result.outcome[k] == 0, result.y[k], np.inf)
+        expected = ht.sweep.quantile_interval(y, 0.9, 0.8)
+        assert [float(found[name][k]) for name in ("y", "y_low", "y_high")] == list(expected)
+    assert found.pair.dims == ("a", "pair_0")
+    assert np.all(np.isinf(result.quantile(0.98, "y").y))
+    assert result.quantile(0.5, "y", over=result.dims).y.dims == ()
+    with pytest.raises(UnknownNameError, match="'z'"):
+        result.quantile(0.5, "z")
+    with pytest.raises(SweepError, match="nothing in this sweep is random"):
+        ht.sweep(lambda x: {"y": x}, {"x": [1.0, 2.0]}).quantile(0.5)
+
+
 def test_shares_of_draws() -> None:
     result = ht.sweep(lambda x, y: {"ok": y < x}, over={"x": [0.25, 1.0], "y": ht.uniform(0, 1)}, draws=400)
     share = result.share("ok")

@@ -15,15 +15,11 @@ import numpy as np
 
 from heavytop.errors import SweepError, unknown_name
 from heavytop.sweep.api import is_simulated, sweep
-from heavytop.sweep.measure import OUTCOMES
+from heavytop.sweep.measure import GOOD
 from heavytop.sweep.statistics import quantile_interval
 
 if TYPE_CHECKING:
     import xarray
-
-
-GOOD = tuple(OUTCOMES.index(name) for name in ("finished", "event"))
-"""Codes of successful runs."""
 
 
 @dataclass(frozen=True)

@@ -291,6 +291,8 @@ OUTCOMES = (
 )
 """Codes of the variable ``outcome``: endings of runs, and ``failed`` without a run. Stores contain them: new ones are appended."""
 FAILED = OUTCOMES.index("failed")
+GOOD = tuple(OUTCOMES.index(name) for name in ("finished", "event"))
+"""Codes of successful runs."""
 
 
 def endings(run: Run) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:

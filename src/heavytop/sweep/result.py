@@ -12,7 +12,7 @@ import numpy as np
 
 from heavytop._format import Overview, Shown, listed
 from heavytop.errors import SweepError, unknown_name
-from heavytop.sweep.grid import DRAW
+from heavytop.sweep.grid import DRAW, TIME
 from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.statistics import boxes
 from heavytop.sweep.store import DONE, GIVEN_UP, Store, check_store, coordinates
@@ -148,6 +148,40 @@ class Result(Shown):
         from heavytop.sweep.statistics import share
 
         return share(self.data, name, over, confidence)
+
+    def quantile(
+        self,
+        level: float,
+        names: str | Sequence[str] | None = None,
+        over: str | Sequence[str] | None = None,
+        confidence: float = 0.95,
+    ) -> xarray.Dataset:
+        """Quantiles of measures over draws, with confidence intervals from order statistics, which assume nothing about the distribution.
+
+        Parameters
+        ----------
+        level : between 0 and 1. names : measures; None: all numbers but trajectories. over : dimensions; None: the draws.
+
+        Returns
+        -------
+        Dataset
+            For each measure ``name``, ``name_low`` and ``name_high``. Points that failed or diverged count as infinite, points that were not
+            computed do not count; an end of an interval is infinite if there are too few points for it.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> drawn = ht.sweep(lambda x: {"y": 1 + x}, {"x": ht.uniform()}, draws=1000)
+        >>> found = drawn.quantile(0.99, confidence=0.95)
+        >>> bool(found.y_low < found.y < found.y_high), bool(found.y_low < 1.99 < found.y_high)
+        (True, True)
+        """
+        from heavytop.sweep.statistics import quantiles
+
+        if names is None:
+            numbers = [n for n, v in self.data.data_vars.items() if v.dtype.kind in "fiu" and TIME not in v.dims]
+            names = [str(n) for n in numbers if n not in ("outcome", "end_time")]
+        return quantiles(self.data, level, [names] if isinstance(names, str) else names, over, confidence)
 
     def show(self, path: str | Path, runs: int = 0) -> Path:
         """Write a self-contained page: maps, histograms, parallel coordinates, shares, points with the way to their runs.

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop.errors import SweepError, unknown_name
 from heavytop.sweep.grid import DRAW
-from heavytop.sweep.measure import FAILED
+from heavytop.sweep.measure import FAILED, GOOD
 
 if TYPE_CHECKING:
     import xarray
@@ -221,16 +221,52 @@ def share(
     true = data[name].astype(bool) & data[name].notnull() & computed
     if data[name].dtype.kind in "iu":  # integers have no NaN
         true &= data["outcome"] != FAILED
-    default = [DRAW] if DRAW in true.dims else list(true.dims)
-    dims = default if over is None else [over] if isinstance(over, str) else list(over)
-    if lost := [dim for dim in dims if dim not in true.dims]:
-        raise unknown_name("dimension", str(lost[0]), [str(d) for d in true.dims])
+    dims = _reduced(true, over, [DRAW] if DRAW in true.dims else list(true.dims))
     k, n = true.sum(dims), computed.sum(dims)
     low, high = share_interval(k.values, n.values, confidence)
     return xarray.Dataset(
         {"share": k / n.where(n > 0), "low": (k.dims, low), "high": (k.dims, high), "trials": n},
         attrs={"confidence": confidence},
     )
+
+
+def _reduced(values: xarray.DataArray, over: str | Sequence[str] | None, default: Sequence[Any]) -> list[Any]:
+    """Dimensions along which values are reduced."""
+    dims = list(default) if over is None else [over] if isinstance(over, str) else list(over)
+    if lost := [dim for dim in dims if dim not in values.dims]:
+        raise unknown_name("dimension", str(lost[0]), [str(d) for d in values.dims])
+    return dims
+
+
+def quantiles(
+    data: xarray.Dataset, level: float, names: Sequence[str], over: str | Sequence[str] | None, confidence: float
+) -> xarray.Dataset:
+    """Quantiles of measures along dimensions (default: draws), with intervals; see :meth:`.Result.quantile`."""
+    import xarray
+
+    outcome = data["outcome"]
+    if over is None and DRAW not in outcome.dims:
+        raise SweepError(
+            "nothing in this sweep is random: name the dimensions of a quantile, over=result.dims for all of them."
+        )
+    found: dict[str, Any] = {}
+    for name in names:
+        if name not in data:
+            raise unknown_name("measure", name, [str(n) for n in data.data_vars])
+        values = data[name]
+        dims = _reduced(values, over, [DRAW])
+        good = outcome.isin(GOOD) & np.isfinite(values)
+        counted = values.astype(float).where(good, np.inf).where(outcome >= 0)  # NaN: not computed
+        kept = [d for d in values.dims if d not in dims]
+        rows = counted.transpose(*kept, *dims).values.reshape(*(values.sizes[d] for d in kept), -1)
+        estimates = np.full((3, *rows.shape[:-1]), np.nan)
+        for place in np.ndindex(rows.shape[:-1]):
+            if len(computed := rows[place][~np.isnan(rows[place])]):
+                estimates[:, *place] = quantile_interval(computed, level, confidence)
+        for suffix, numbers in zip(("", "_low", "_high"), estimates, strict=True):
+            found[f"{name}{suffix}"] = (kept, numbers, values.attrs)
+    coords = {n: c for n, c in data.coords.items() if not any(d in dims for d in c.dims)} if names else {}
+    return xarray.Dataset(found, coords, {"level": level, "confidence": confidence})
 
 
 def quantile_interval(values: np.ndarray, level: float, confidence: float = 0.95) -> tuple[float, float, float]:
@@ -248,4 +284,6 @@ def quantile_interval(values: np.ndarray, level: float, confidence: float = 0.95
         raise SweepError("a quantile needs values, and none that is NaN.")
     low, high = quantile_test(x, p=level).confidence_interval(confidence)  # NaN: too few values for this end
     low, high = -np.inf if np.isnan(low) else low, np.inf if np.isnan(high) else high
-    return float(np.quantile(x, level)), float(low), float(high)
+    with np.errstate(invalid="ignore"):
+        value = float(np.quantile(x, level))  # NaN between infinite values
+    return np.inf if np.isnan(value) else value, float(low), float(high)
