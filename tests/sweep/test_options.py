@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -150,6 +151,19 @@ def test_commands_in_sweeps_are_those_before_the_lag() -> None:
     assert float(late["time_at_limits"].squeeze()) > 0.3
     sparse = ht.sweep(quad, over={"noise": [40.0]}, record_every=10, **how)
     assert np.isnan(float(sparse["command_change"][0]))  # the samples between the records are unknown
+
+
+def test_a_sweep_that_leaves_the_batch_warns_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ht.sweep.api, "SLOW", 0.0)
+    steps = np.linspace(0.05, 0.1, 20)
+    with pytest.warns(
+        ht.sweep.SlowSweepWarning, match=r"'step' cannot vary .* 20 combinations take about .* 0 h 0 min"
+    ):
+        ht.sweep(MODEL, {"step": steps, "cart.v_x": [0.0, 1.0]}, until=0.2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ht.sweep(MODEL, {"cart.x": np.linspace(0.0, 1.0, 30)}, **TIMES)
+        ht.sweep(MODEL, {"step": ht.choice([0.05, 0.1]), "drag": ht.uniform()}, draws=30, until=0.2)
 
 
 def test_threads_of_flights_are_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,12 @@ from inspect import signature
 from types import ModuleType
 
 from heavytop.sweep.adaptive import Boundary as Boundary, Quantile as Quantile, quantile as quantile, refine as refine
-from heavytop.sweep.api import make_study as make_study, run_study as run_study, sweep as sweep
+from heavytop.sweep.api import (
+    SlowSweepWarning as SlowSweepWarning,
+    make_study as make_study,
+    run_study as run_study,
+    sweep as sweep,
+)
 from heavytop.sweep.cluster import NoWorkersWarning as NoWorkersWarning
 from heavytop.sweep.distributions import (
     Distribution as Distribution,

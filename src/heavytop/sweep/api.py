@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -26,6 +28,18 @@ from heavytop.sweep.study import Study, describe, empty_arrays, write_into
 from heavytop.system import Model
 
 RETRIES = 3
+FEW_GROUPS, SLOW = 20, 60.0
+"""Combinations of variables outside the native batch, and seconds of processor time for them, above which a sweep warns before it starts."""
+
+
+class SlowSweepWarning(UserWarning):
+    """Variables of a sweep cannot vary within a native batch, which takes a long time; the message has an estimate.
+
+    Examples
+    --------
+    >>> issubclass(SlowSweepWarning, UserWarning)
+    True
+    """
 
 
 def sweep(
@@ -241,6 +255,7 @@ def run_study(
         def keep(index: int, output: Output, given_up: bool) -> None:
             opened.write(index, output, study, GIVEN_UP if given_up else DONE)
 
+    _warn_if_slow(study, sum(map(chunks.points, indices)))
     with Tally(study.grid.points, study.grid.points - sum(map(chunks.points, indices)), progress) as tally:
         if client is None:
             in_process(study, chunks, indices, keep, tally)
@@ -251,6 +266,26 @@ def run_study(
         return in_memory(study, arrays, study.layout)
     opened.tidy()
     return open_result(path, study, check=False)
+
+
+def _warn_if_slow(study: Study, points: int) -> None:
+    """Warn if many combinations of variables are prepared one by one; the time of one of them is measured."""
+    names, groups = study.groups
+    groups = min(groups, points)
+    if groups < FEW_GROUPS:
+        return
+    study.layout  # noqa: B018  (compiles the code that all of them share)
+    begin = time.process_time()
+    study.cases.evaluate(study.at([n - 1 for n in study.grid.shape]))
+    each = time.process_time() - begin
+    if each * groups > SLOW:
+        hours, minutes = divmod(round(each * groups / 60), 60)
+        warnings.warn(
+            f"{', '.join(map(repr, names))} cannot vary within a native batch: {groups:,} combinations take about {each:.2g} s each, "
+            f"{hours} h {minutes} min of processor time in all. Starts, parameters, inputs and seeds vary within a batch.",
+            SlowSweepWarning,
+            stacklevel=3,
+        )
 
 
 def _opened(study: Study, store: Store, retry_failed: bool) -> Store:

@@ -105,6 +105,14 @@ class Grid:
             found[name] = np.broadcast_to(spread, (*counts, *variable.shape)).reshape(-1, *variable.shape)
         return found
 
+    def distinct(self, variable: Variable) -> int:
+        """Number of different values of a variable, or a bound of it."""
+        if variable.values is not None:
+            plain = variable.values.dtype.kind in "fiubU" and not variable.shape
+            return len(np.unique(variable.values)) if plain else prod(self.sizes[d] for d in variable.dims)
+        drawn = variable.distribution
+        return len(drawn.settings[0]) if drawn is not None and drawn.kind == "choice" else self.sizes[DRAW]
+
     def own_values(self, variable: Variable, region: Sequence[slice]) -> np.ndarray:
         """The values of a variable on its own dimensions."""
         if variable.values is not None:

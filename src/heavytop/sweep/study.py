@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -117,6 +118,13 @@ class Study(Portable):
                 f"chunk=, or fewer points."
             )
         return chunks
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], int]:
+        """Variables that cannot vary within a native batch, and the number of their combinations."""
+        varied = [self.grid.variables[n] for n in self.cases.apart if n in self.grid.variables]
+        together = prod(self.grid.sizes[d] for d in {d for v in varied for d in v.dims})
+        return tuple(v.name for v in varied), min(together, prod(self.grid.distinct(v) for v in varied))
 
     def compute(self, region: Sequence[slice]) -> Output:
         """The points of a region."""
