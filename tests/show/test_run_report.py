@@ -15,7 +15,7 @@ from heavytop.library.mechanisms import governor_start
 from heavytop.show import Report, report_of
 from heavytop.show.linkage import axis_labels, upright
 from heavytop.show.page import SIZE_LIMIT
-from heavytop.show.solids import MassProperties, equivalent_solid
+from heavytop.show.shape_meshes import MassProperties, equivalent_solid
 from heavytop.simulate import UserDynamics
 
 

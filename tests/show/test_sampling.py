@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from heavytop.geometry import so3
 from heavytop.geometry.quaternion import rotation_from_quaternion
-from heavytop.show.sampling import frame_times, interpolate, pose_frames, thin_curves
+from heavytop.show.pack import frame_times, interpolate, pose_frames, thin_curves
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from heavytop.geometry import se3, so3
 from heavytop.show.airframes import airframe
 from heavytop.show.meshes import Floats, Surface, cylinder, disc, propeller, sphere, tube
 from heavytop.show.scene import Arrow, Body, Scene, Trail
-from heavytop.show.shape_meshes import shape_meshes
-from heavytop.show.solids import MassProperties, equivalent_solid
+from heavytop.show.shape_meshes import MassProperties, equivalent_solid, shape_meshes
 from heavytop.system import TIME, WORLD, Edge, Model, Thruster, at_defaults, unit_axis
 from heavytop.system.forces import Line
 from heavytop.system.joints import Joint

@@ -17,7 +17,7 @@ import numpy as np
 
 from heavytop.show import palette
 from heavytop.show.meshes import Floats, Surface, cone, cylinder, disc, merge, revolve, sweep
-from heavytop.show.sampling import interpolate
+from heavytop.show.pack import interpolate
 from heavytop.show.scene import Body, Scene, Spin
 
 TRAIL_SAMPLES = 700

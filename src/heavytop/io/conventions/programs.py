@@ -25,28 +25,25 @@ from heavytop._arrays import Floats, Numbers, numbers
 from heavytop.coordinates import Attitude
 from heavytop.errors import ModelError, unknown_name, wrong_shape
 from heavytop.geometry import quaternion, se3
-from heavytop.io.conventions.joint_layout import (
-    Layout,
-    Place,
-    drake_layout,
-    mujoco_layout,
-    own_layout,
-    pinocchio_layout,
-)
 from heavytop.io.conventions.states import (
     BodyState,
-    JointState,
+    Layout,
     ModelState,
+    Place,
     add_linear,
     angle_of,
     before_free_joint,
     body_state,
     check,
+    drake_layout,
     from_angle,
     joint_state,
+    mujoco_layout,
     of_joint,
+    own_layout,
+    pinocchio_layout,
     planar_to_body_axes,
-)
+)  # fmt: skip
 from heavytop.io.robot import JointKind
 from heavytop.system import Edge, Model
 
@@ -72,16 +69,16 @@ class Convention:
         wxyz = quat if self.scalar_first else np.roll(quat, 1, axis=-1)
         return quaternion.rotation_from_quaternion(quaternion.normalize(wxyz))
 
-    def encode(self, body: BodyState) -> JointState:
+    def encode(self, body: BodyState) -> ModelState:
         """The entries of a free body."""
         R, r = se3.rotation(body.pose), se3.position(body.pose)
         rate = body.rate
         if rate is not None and body.twist is not None and self.world_linear:
             rate = add_linear(rate, np.cross(body.twist[..., 3:], body.twist[..., :3]))
         parts = (self.quat(R), r) if self.rotation_first else (r, self.quat(R))
-        return JointState(np.concatenate(parts, axis=-1), *(self._turn(R, x) for x in (body.twist, rate, body.wrench)))
+        return ModelState(np.concatenate(parts, axis=-1), *(self._turn(R, x) for x in (body.twist, rate, body.wrench)))
 
-    def decode(self, parts: JointState) -> BodyState:
+    def decode(self, parts: ModelState) -> BodyState:
         """The inverse of :meth:`encode`."""
         quat, r = (parts.q[..., :4], parts.q[..., 4:]) if self.rotation_first else (parts.q[..., 3:], parts.q[..., :3])
         R = self.rotation(quat)
@@ -133,7 +130,7 @@ def _to(model: Model, convention: Convention, state: ModelState, places: dict[st
         place, parts = places[edge.label], of_joint(model, state, edge.joint.follows)
         q, _ = edge.joint.follow(parts.q, np.zeros(1))
         v, a = (None if x is None else edge.joint.follow(parts.q, x)[1] for x in parts[1:3])
-        _assign(result, JointState(_circle(q) if place.nq == 2 else q, v, a, None), place.slices)
+        _assign(result, ModelState(_circle(q) if place.nq == 2 else q, v, a, None), place.slices)
     return ModelState(*result)  # pyright: ignore[reportArgumentType]
 
 
@@ -144,7 +141,7 @@ def _from(model: Model, convention: Convention, state: ModelState, places: dict[
     for edge in model.description.joints:
         place = places[edge.label]
         parts = [None if x is None else x[..., cut] for x, cut in zip(state, place.slices, strict=True)]
-        decoded = _decode(model, convention, edge, JointState(*parts), place)  # pyright: ignore[reportArgumentType]
+        decoded = _decode(model, convention, edge, ModelState(*parts), place)  # pyright: ignore[reportArgumentType]
         q, v = model.coordinates.q_slice(edge.label), model.coordinates.v_slice(edge.label)
         _assign(result, decoded, (q, v, v, v))
     return ModelState(*result)  # pyright: ignore[reportArgumentType]
@@ -155,7 +152,7 @@ def _zeros(state: ModelState, sizes: tuple[int, ...]) -> list[Floats | None]:
     return [None if x is None else np.zeros((*batch, n)) for x, n in zip(state, sizes, strict=True)]
 
 
-def _assign(result: list[Floats | None], parts: JointState, slices: tuple[slice, ...]) -> None:
+def _assign(result: list[Floats | None], parts: ModelState, slices: tuple[slice, ...]) -> None:
     for target, value, cut in zip(result, parts, slices, strict=True):
         if target is not None and value is not None:
             target[..., cut] = value
@@ -165,33 +162,33 @@ def _circle(angle: Floats) -> Floats:
     return np.concatenate([np.cos(angle), np.sin(angle)], axis=-1)
 
 
-def _encode(model: Model, convention: Convention, edge: Edge, parts: JointState, place: Place) -> JointState:
+def _encode(model: Model, convention: Convention, edge: Edge, parts: ModelState, place: Place) -> ModelState:
     if edge.joint.kind == JointKind.FLOATING:
         return convention.encode(body_state(edge, parts, before_free_joint(model, edge, place.placement)))
     if edge.joint.kind == JointKind.SPHERICAL:
-        return JointState(convention.quat(se3.rotation(edge.joint.pose(parts.q))), *parts[1:])
+        return ModelState(convention.quat(se3.rotation(edge.joint.pose(parts.q))), *parts[1:])
     if edge.joint.kind == JointKind.REVOLUTE:
         angle = angle_of(edge, parts.q)
-        return JointState(_circle(angle) if place.nq == 2 else angle + place.zero, *parts[1:])
+        return ModelState(_circle(angle) if place.nq == 2 else angle + place.zero, *parts[1:])
     if edge.joint.kind == JointKind.PLANAR and place.nq == 4:
         return planar_to_body_axes(parts, 1)
     if place.nq != edge.joint.coordinates.nq:
         raise ModelError(f"joint {edge.label!r} has {edge.joint.coordinates.nq} coordinates here and {place.nq} there.")
-    return JointState(parts.q + place.zero, *parts[1:])
+    return ModelState(parts.q + place.zero, *parts[1:])
 
 
-def _decode(model: Model, convention: Convention, edge: Edge, parts: JointState, place: Place) -> JointState:
+def _decode(model: Model, convention: Convention, edge: Edge, parts: ModelState, place: Place) -> ModelState:
     if edge.joint.kind == JointKind.FLOATING:
         return joint_state(edge, convention.decode(parts), before_free_joint(model, edge, place.placement))
     if edge.joint.kind == JointKind.SPHERICAL:
         R = convention.rotation(parts.q)
-        return JointState(cast(Attitude, edge.joint.coordinates).from_rotation_matrix(R), *parts[1:])
+        return ModelState(cast(Attitude, edge.joint.coordinates).from_rotation_matrix(R), *parts[1:])
     if edge.joint.kind == JointKind.REVOLUTE:
         q = np.arctan2(parts.q[..., 1:], parts.q[..., :1]) if place.nq == 2 else parts.q - place.zero
-        return JointState(from_angle(edge, q), *parts[1:])
+        return ModelState(from_angle(edge, q), *parts[1:])
     if edge.joint.kind == JointKind.PLANAR and place.nq == 4:
         return planar_to_body_axes(parts, -1)
-    return JointState(parts.q - place.zero, *parts[1:])
+    return ModelState(parts.q - place.zero, *parts[1:])
 
 
 class Conversion(Protocol):
@@ -293,7 +290,7 @@ def frame_to(
     G, parts = numbers(pose, "pose"), _twists(twist=twist, rate=rate, wrench=wrench)
     if G.shape[-2:] != (4, 4):
         raise wrong_shape("pose", (4, 4), G.shape)
-    return ModelState(*_convention(program).encode(BodyState(G, *parts)))
+    return _convention(program).encode(BodyState(G, *parts))
 
 
 def frame_from(
@@ -307,7 +304,7 @@ def frame_from(
     given, parts = numbers(q, "q"), _twists(v=v, a=a, force=force)
     if given.ndim == 0 or given.shape[-1] != 7:
         raise wrong_shape("q", (7,), given.shape)
-    return _convention(program).decode(JointState(given, *parts))
+    return _convention(program).decode(ModelState(given, *parts))
 
 
 def _convention(program: str) -> Convention:
