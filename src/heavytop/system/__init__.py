@@ -60,7 +60,6 @@ from heavytop.system.joints import (
     Universal as Universal,
 )
 from heavytop.system.joints.base import JointLimits as JointLimits
-from heavytop.system.kinematics.connection import commutation
 from heavytop.system.kinematics.kinematics import Kinematics, Motion
 from heavytop.system.model import MANIFOLD_TOLERANCE, Model as Model, entries_of, nominal_of
 from heavytop.system.system import System as System

@@ -12,6 +12,7 @@ from heavytop._arrays import (
     Floats,
     concatenate,
     depends_on,
+    from_columns,
     is_symbolic,
     jacobian,
     shape,
@@ -32,7 +33,6 @@ from heavytop.system.dynamics.derivatives import acceleration_derivatives, linea
 from heavytop.system.dynamics.equation_terms import EquationTerms
 from heavytop.system.dynamics.rheonomic import Drivers
 from heavytop.system.dynamics.solve import solve_definite
-from heavytop.system.kinematics.connection import commutation, connection, stacked_first, stacked_last
 from heavytop.system.kinematics.kinematics import Kinematics, Motion
 
 EXPLICIT_UP_TO = 8
@@ -202,8 +202,8 @@ class Expressions:
             "kinematics_matrix": (("q",), lambda: self.kinematics.kinematics_matrix),
             "rate": (("q", "v"), lambda: self.kinematics.rate),
             "constraints": (("q",), lambda: self.coordinates.constraints(self.q)),
-            "commutation": (("q",), lambda: stacked_first(commutation(self.kinematics))),
-            "connection": (("q",), lambda: stacked_last(connection(self.dynamics))),
+            "commutation": (("q",), lambda: concatenate(*map(_flat, self.kinematics.commutation))),
+            "connection": (("q",), lambda: _flat(from_columns(*map(_flat, self.dynamics.connection)))),
             "mass_matrix": (("q",), d("mass_matrix")),
             "bias": (("q", "v"), d("bias")),
             "coriolis_matrix": (("q", "v"), d("coriolis_matrix")),
@@ -383,3 +383,8 @@ class Expressions:
         if name in ("commutation", "connection"):
             shapes = {name: (self.nv,) * 3}
         return Traced(name, function, {label: tuple(s.shape) for label, s in symbols.items()}, shapes)
+
+
+def _flat(matrix: Array) -> Array:
+    """A matrix as a vector, row by row."""
+    return np.reshape(matrix, (matrix.shape[0] * matrix.shape[1],))

@@ -20,7 +20,7 @@ from heavytop.errors import ControlError
 from heavytop.functions import Portable
 from heavytop.geometry import se3, so3
 from heavytop.simulate import Controller, Run, simulate
-from heavytop.system import Model, commutation
+from heavytop.system import Model
 
 
 class ClosedLoop(Portable):
@@ -158,7 +158,7 @@ def tangent_flow(loop: ClosedLoop) -> Traced:
     s, plant = loop.inputs, loop.plant
     n, m = plant.nv, loop.controller.state_size
     e = plant.expressions
-    gammas = commutation(e.kinematics)
+    gammas = e.kinematics.commutation
     turning = transpose(from_columns(*(np.matvec(transpose(g), e.v) for g in gammas)))
     turning = substitute(turning, e.q, s["q"])
     turning = substitute(substitute(turning, e.v, s["v"]), e.p, s["p"]) if is_symbolic(turning) else turning

@@ -17,7 +17,6 @@ from heavytop._arrays import Array, block, from_columns, jacobian, substitute, s
 from heavytop.system.dynamics.articulated import inverse_dynamics
 from heavytop.system.dynamics.solve import inverse_definite, product, solve_definite, symmetric
 from heavytop.system.dynamics.tree_slopes import is_closed_form, rigid_slopes
-from heavytop.system.kinematics.connection import commutation
 
 if TYPE_CHECKING:
     from heavytop.system.expressions import Expressions
@@ -79,7 +78,7 @@ def linearization(e: Expressions) -> dict[str, Array]:
     eps'^i = dv^i - gamma^i_kj v^k eps^j (eq. 2.24, erratum 0.10).
     """
     d, n = acceleration_derivatives(e), e.nv
-    turning = transpose(from_columns(*(np.matvec(transpose(gamma), e.v) for gamma in commutation(e.kinematics))))
+    turning = transpose(from_columns(*(np.matvec(transpose(gamma), e.v) for gamma in e.kinematics.commutation)))
     A = block([[-turning, np.eye(n)], [d["by_q"], d["by_v"]]])
     B = np.concatenate([np.zeros((n, e.nu)), d["by_u"]], axis=0) if e.nu else np.zeros((2 * n, 0))
     return {"A": A, "B": B}

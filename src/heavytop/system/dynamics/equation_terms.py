@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, directional, from_columns, shape, transpose
+from heavytop._arrays import Array, column, directional, from_columns, shape, transpose
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, wrenches
 from heavytop.system.description import WORLD
@@ -121,6 +121,22 @@ class EquationTerms:
             J_rate = directional(t.jacobian, self.q, self.kinematics.rate)
             total = total + transpose(t.jacobian) @ (t.matrix @ J_rate + t.connection(t.velocity) @ t.jacobian)
         return total
+
+    @cached_property
+    def connection(self) -> tuple[Array, ...]:
+        """Gamma_ijk as nv matrices [k][i, j]: sum_b J^T (M_b d_k J + Gamma_b(J_k) J) (eq. 3.112, erratum 0.38)."""
+        self.need_rest("connection")
+        kinematics, A = self.kinematics, self.kinematics.kinematics_matrix
+
+        def along(k: int) -> Array:
+            total = np.zeros((self.nv, self.nv))
+            for t in self.inertia_terms:
+                J = t.jacobian
+                change = t.matrix @ directional(J, kinematics.q, column(A, k)) + t.connection(column(J, k)) @ J
+                total = total + transpose(J) @ change
+            return total
+
+        return tuple(along(k) for k in range(self.nv))
 
     def need_rest(self, what: str) -> None:
         """Raise a ModelError if time moves frames: then the bias c is not a quadratic form of the velocities."""

@@ -15,10 +15,13 @@ import numpy as np
 from heavytop._arrays import (
     Array,
     Floats,
+    column,
     concatenate,
     depends_on,
     directional,
+    is_symbolic,
     jacobian,
+    matrix,
     shape,
     sparse,
     split,
@@ -364,6 +367,34 @@ class Kinematics:
     def kinematics_matrix(self) -> Array:
         """A (nq, nv) with q' = A v."""
         return self.by_model_velocity(self.joint_kinematics_matrix)
+
+    @cached_property
+    def commutation(self) -> tuple[Array, ...]:
+        """gamma^k_ij as nv matrices [k][i, j] (eqs 2.17-2.19).
+
+        For velocities v = T(q) w the coefficients of the joints' own blocks transform by
+        gamma'^k_ij = W^k_s (gamma^s_ab T_i^a T_j^b + d_i T_j^s - d_j T_i^s) with W = T^-1.
+        """
+        import casadi
+
+        own = self.coordinates.commutation(self.q)
+        joints = [self.relative_rows(e.label) for e in self.edges if e.joint.coordinates.nv]
+        T = self.by_model_velocity(sparse(np.concatenate(joints, axis=0)))
+        n, A = self.nv, self.kinematics_matrix
+        if T.shape[0] != n:
+            raise ModelError(
+                "a basis of constrained velocities has no commutation coefficients: its directions may leave their own span."
+            )
+        if not is_symbolic(own[0]) and casadi.is_equal(casadi.densify(T.to_casadi()), casadi.SX.eye(n), 1):
+            return tuple(own)
+        rates = [directional(T, self.q, column(A, i)) for i in range(n)]  # rates[i][s, j] = d_i T_j^s
+        W = inverse_of_map(T)
+        raw = []
+        for s in range(n):
+            bent = transpose(T) @ own[s] @ T
+            slopes = matrix([[rates[i][s, j] for j in range(n)] for i in range(n)])
+            raw.append(bent + slopes - transpose(slopes))
+        return tuple(sum(W[k, s] * raw[s] for s in range(n)) for k in range(n))
 
     def by_model_velocity(self, jacobian: Array) -> Array:
         """A Jacobian by the joints' velocities v as one by the velocity coordinates of the model."""
