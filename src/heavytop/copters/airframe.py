@@ -71,7 +71,11 @@ class Rotor(Brief):
     @property
     def wrench(self) -> np.ndarray:
         """(6,) force and moment about the hull's origin per thrust along ``axis``."""
-        return np.concatenate([self.axis, np.cross(self.at, self.axis) + self.drag_ratio * self.axis])
+        return self.wrench_along(self.axis)
+
+    def wrench_along(self, direction: np.ndarray) -> np.ndarray:
+        """(6,) the same per force along a direction (3,)."""
+        return np.concatenate([direction, np.cross(self.at, direction) + self.drag_ratio * direction])
 
     @property
     def spin(self) -> float:

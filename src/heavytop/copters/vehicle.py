@@ -156,13 +156,9 @@ def weight_of(model: Model) -> float:
     return model.mass * float(np.linalg.norm(at_defaults(model.description.gravity, model.description.parameters)))
 
 
-def _column(rotor: Rotor, direction: np.ndarray) -> np.ndarray:
-    return np.concatenate([direction, np.cross(rotor.at, direction) + rotor.drag_ratio * direction])
-
-
 def wrench_matrix(rotors: Sequence[Rotor]) -> np.ndarray:
     """(6, inputs) force and moment on the hull about its origin per unit of every input."""
-    return np.array([_column(rotor, direction) for rotor in rotors for direction in rotor.directions]).T
+    return np.array([rotor.wrench_along(direction) for rotor in rotors for direction in rotor.directions]).T
 
 
 def add_rotors(system: System, rotors: Sequence[Rotor], gain: float = 1.0, names: Sequence[str] | None = None) -> None:
@@ -173,7 +169,7 @@ def add_rotors(system: System, rotors: Sequence[Rotor], gain: float = 1.0, names
             if gain == 1.0:
                 element: Thruster | Wrench = Thruster("hull", at=rotor.at, axis=direction, drag_ratio=rotor.drag_ratio)
             else:
-                wrench = gain * _column(rotor, direction)
+                wrench = gain * rotor.wrench_along(direction)
                 element = Wrench("hull", force=wrench[:3], moment=wrench[3:])
             system.input(next(labels), element)
 

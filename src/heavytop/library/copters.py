@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import cos, pi, sin
 
 import numpy as np
 
 from heavytop.geometry import se3, so3
-from heavytop.library.looks import look_like_a_tricopter
-from heavytop.system import Damping, Free, Inertia, JointForce, Revolute, Spherical, System, Thruster
+from heavytop.library.pendulums import ACCENT, DARK, GREY, bar
+from heavytop.system import (
+    Box,
+    Cylinder,
+    Damping,
+    Free,
+    Inertia,
+    JointForce,
+    Revolute,
+    Sphere,
+    Spherical,
+    System,
+    Thruster,
+)
 
 
 def quadcopter() -> System:
@@ -40,6 +53,22 @@ ARM_MOMENTS = (
     (9.624185590948771e-05, 0.0001341377910604956, 0.0001296203530300168, -1.601154603933114e-05, 3.596664931758783e-06, 1.501840617399909e-06),
 )
 # fmt: on
+
+
+def look_like_a_tricopter(system: System, arms: Sequence[str], roots: Sequence[np.ndarray], height: float) -> None:
+    """Add a hull with spokes to the ``roots`` (3,) of the arms, each with a motor and a propeller at ``height``.
+
+    The bodies are "hull", ``arms`` and the propellers ("propeller" and the last letter of the arm).
+    """
+    system.shape("hull", Cylinder(0.3 * float(np.linalg.norm(roots[0])), 0.04), color=DARK)
+    for arm, root in zip(arms, roots, strict=True):
+        radius = 0.55 * float(np.linalg.norm(root))
+        bar(system, "hull", np.zeros(3), np.asarray(root), 0.008, GREY)
+        system.shape(arm, Cylinder(0.016, height), (0.0, 0.0, height / 2), ACCENT)
+        system.shape(arm, Sphere(0.018), color=DARK)
+        propeller = f"propeller{arm[-1]}"
+        system.shape(propeller, Box((2 * radius, 0.12 * radius, 0.004)), color=DARK)
+        system.shape(propeller, Cylinder(0.01, 0.014), color=DARK)
 
 
 def _moment(entries: tuple[float, ...]) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
-from heavytop.library.looks import ACCENT, DARK, GREY, WHITE, bar
+from heavytop.library.pendulums import ACCENT, DARK, GREY, WHITE, bar
 from heavytop.system import Box, Inertia, JointForce, Model, Prismatic, Revolute, Sphere, System
 
 ROD = Inertia(1.0, com=(0.5, 0.0, 0.0), moment_at_com=(0.0, 1 / 12, 1 / 12))

@@ -5,11 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from heavytop.errors import ModelError
-from heavytop.library.looks import ACCENT, DARK, GREY, bar
-from heavytop.system import Cylinder, Free, Inertia, JointForce, Prismatic, Revolute, Spherical, System
+from heavytop.geometry import se3, so3
+from heavytop.system import Capsule, Cylinder, Free, Inertia, JointForce, Prismatic, Revolute, Spherical, System
 
+WHITE, GREY, DARK, ACCENT = "#e8eaed", "#8a9099", "#2b2f36", "#d2691e"
 LONGEST = 1000
 """Largest number of links of a chain: more would take minutes to derive."""
+
+
+def bar(system: System, body: str, start: np.ndarray, end: np.ndarray, radius: float, color: str) -> None:
+    """Add a capsule between two points (3,) of a body, unless they coincide."""
+    along = np.asarray(end, dtype=float) - start
+    length = float(np.linalg.norm(along))
+    if length > 0.0:
+        pose = se3.pose(so3.rotation_with_z(along / length), start + along / 2)
+        system.shape(body, Capsule(radius, length), pose, color)
 
 
 def check_links(n: int) -> None:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from heavytop.geometry import se3, so3
-from heavytop.library.looks import look_like_a_tricopter, look_like_an_arm
-from heavytop.library.pendulums import check_links
-from heavytop.system import Free, Inertia, JointForce, Revolute, Spherical, System
+from heavytop.library.copters import look_like_a_tricopter
+from heavytop.library.pendulums import DARK, GREY, WHITE, bar, check_links
+from heavytop.system import Cylinder, Free, Inertia, JointForce, Revolute, Spherical, System
+
+
+def look_like_an_arm(system: System, names: Sequence[str], positions: Sequence[np.ndarray], radius: float) -> None:
+    """Add a drum around the z axis of every hinge and a bar to the next one; ``positions`` (3,) of the hinges in their parents."""
+    bar(system, "world", np.zeros(3), positions[0], 1.1 * radius, DARK)
+    ends = [*positions[1:], np.array([0.0, 0.0, 2.0 * radius])]
+    for name, end in zip(names, ends, strict=True):
+        system.shape(name, Cylinder(radius, 2.6 * radius), color=GREY)
+        bar(system, name, np.zeros(3), end, 0.85 * radius, WHITE)
 
 
 def _with_motors(system: System, *hinges: str) -> System:

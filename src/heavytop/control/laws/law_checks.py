@@ -139,7 +139,7 @@ def check_sizes(own: Model, other: Any, what: str, hint: str, sizes: tuple[str, 
         made, got = getattr(own, size), getattr(other, size)
         if got != made:
             raise ControlError(
-                f"{what} was made for {own.name!r} with {size} = {made}, but {other.name!r} has {got}. {hint}"
+                f"{what} was made for {own.name!r} with {size} = {made}, but {other.name!r} has {size} = {got}. {hint}"
             )
 
 
