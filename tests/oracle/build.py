@@ -103,6 +103,8 @@ class Builder:
     # parts
 
     def joint(self, joint: Joint) -> Any:
+        axes: Any = joint.axes
+        attitude: Any = joint.attitude
         if joint.motion:
             motion = joint.motion
             plain = self.joint(Joint(joint.kind, joint.axes, attitude=joint.attitude, stages=joint.stages))
@@ -117,13 +119,13 @@ class Builder:
         if joint.kind == "cylindrical":
             return ht.Cylindrical(joint.axes[0])
         if joint.kind == "universal":
-            return ht.Universal(joint.axes)
+            return ht.Universal(axes)
         if joint.kind == "planar":
             return ht.Planar()
         if joint.kind == "spherical":
-            return ht.Spherical(joint.attitude, velocity=joint.velocity or "relative")
+            return ht.Spherical(attitude, velocity=joint.velocity or "relative")
         if joint.kind == "free":
-            return ht.Free(joint.attitude, velocity=joint.velocity or "body")
+            return ht.Free(attitude, velocity=joint.velocity or "body")
         if joint.kind == "fixed":
             return ht.Fixed()
         return ht.Custom(ht.coordinates.Vector(joint.nv), lambda q: _staged(joint, q))
@@ -242,13 +244,13 @@ class Builder:
     # models and states
 
     def derive(self, native: bool = False) -> ht.Model:
-        velocity: Any = dict(self.data.velocity_frames) or None
-        if self.data.velocity_map is not None:
-            entries = [(i, j, self.smooth(f)) for i, j, f in self.data.velocity_map]
-            nv = self.nv
+        if self.data.velocity_map is None:
+            return self.system.derive(dict(self.data.velocity_frames) or None, native=native)
+        entries = [(i, j, self.smooth(f)) for i, j, f in self.data.velocity_map]
+        nv = self.nv
 
-            def velocity(q: Any, v: Any) -> Any:
-                return ht.vector(*(sum((f(q) * v[j] for r, j, f in entries if r == i), 0.0) for i in range(nv)))
+        def velocity(q: Any, v: Any) -> Any:
+            return ht.vector(*(sum((f(q) * v[j] for r, j, f in entries if r == i), 0.0) for i in range(nv)))
 
         return self.system.derive(velocity, native=native)
 

@@ -38,9 +38,9 @@ Number = Any
 class Place:
     """A pose in a frame: rotation ``R`` (3, 3) followed by a turn by ``angle`` about ``axis``, and position ``p``, three numbers."""
 
-    p: tuple[Number, Number, Number] = (0.0, 0.0, 0.0)
+    p: tuple[Number, ...] = (0.0, 0.0, 0.0)
     R: np.ndarray = field(default_factory=lambda: np.eye(3))
-    axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    axis: tuple[float, ...] = (0.0, 0.0, 1.0)
     angle: Number = 0.0
 
 
@@ -93,7 +93,7 @@ class Body:
 
     name: str
     mass: Number = 0.0
-    com: tuple[Number, Number, Number] = (0.0, 0.0, 0.0)
+    com: tuple[Number, ...] = (0.0, 0.0, 0.0)
     moment: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
     moment_factor: Number = 1.0
     is_frame: bool = False
@@ -186,7 +186,7 @@ class SystemData:
 
     bodies: tuple[Body, ...]
     edges: tuple[Edge, ...]
-    gravity: tuple[Number, Number, Number] = (0.0, 0.0, -9.81)
+    gravity: tuple[Number, ...] = (0.0, 0.0, -9.81)
     elements: tuple[Element, ...] = ()
     inputs: tuple[Input, ...] = ()
     loops: tuple[Loop, ...] = ()

@@ -93,7 +93,7 @@ class Drawn:
     def moment(self, size: float) -> np.ndarray:
         """A moment of inertia of some distribution."""
         points = self.rng.standard_normal((5, 3))
-        return size * sum(np.dot(x, x) * np.eye(3) - np.outer(x, x) for x in points) / 5
+        return size * np.sum([np.dot(x, x) * np.eye(3) - np.outer(x, x) for x in points], axis=0) / 5
 
     def smooth(self, edges: list[Edge], size: float, base: float = 0.0, count: int = 2) -> Smooth:
         terms = []

@@ -406,6 +406,7 @@ class Maximal:
         solved = np.linalg.solve(
             L, np.column_stack([S @ K, np.concatenate([r.drift for r in rows]), np.concatenate([r.bias for r in rows])])
         )
+        self.tree = np.hstack([L, -S]), np.concatenate([r.bias for r in rows])
         self.N, self.drift, self.gamma = solved[:, : self.nv], solved[:, self.nv], solved[:, self.nv + 1]
         self.K = K
         self.z = np.concatenate([np.zeros(0), *(self.y[e.name] for e in self.system.joints)])
@@ -1091,7 +1092,7 @@ WEIGHTS = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
 
 def derivative(f: Callable[[float], np.ndarray], h: float) -> tuple[np.ndarray, float]:
     """f'(0) by differences, and an estimate of its error; smaller steps where f bends sharply."""
-    best: tuple[np.ndarray, float] = (np.zeros(0), np.inf)
+    best: tuple[Any, float] = (np.zeros(0), np.inf)
     for size in (h, 0.2 * h, 0.04 * h):
         coarse, fine = (
             sum(w * (f(k * step) - f(-k * step)) for k, w in enumerate(WEIGHTS, start=1)) / step
