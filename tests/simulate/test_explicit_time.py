@@ -277,3 +277,19 @@ def test_a_short_smooth_pulse_is_not_a_jump() -> None:
     from heavytop.system import PrescribedMotions
 
     PrescribedMotions(system.derive(native=False)).check(np.array([0.0]), 0.0, 10.0, 10)
+
+
+@pytest.mark.parametrize(
+    ("joint", "integrator", "step"), [(ht.Prismatic("x"), "rkmk4", 0.05), (ht.Revolute("z"), "rkmk8", 0.3)]
+)
+def test_a_driver_faster_than_the_step_does_not_finish(joint: Any, integrator: str, step: float) -> None:
+    system = ht.System(name="shaken")
+    system.body("base", joint=ht.Prescribed(joint, lambda t: 0.05 * np.sin(60 * t)), inertia=ht.Inertia(10.0))
+    load = ht.Inertia(2.0, com=(0, 0, -1), moment_at_com=(0.1, 0.1, 0.1))
+    system.body("load", parent="base", at=(0.5, 0, 0), joint=ht.Revolute("y"), inertia=load)
+    model = system.derive()
+    done = ht.simulate(model, ([0.1], [0.0]), 5.0, step, integrator)
+    assert done.outcome.ending is ht.simulate.Ending.jumped
+    right = ht.simulate(model, ([0.1], [0.0]), 1.0, step, "rkmk45")
+    fine = ht.simulate(model, ([0.1], [0.0]), 1.0, 1e-3, integrator)
+    assert right.q[-1] == pytest.approx(fine.q[-1], abs=1e-6)
