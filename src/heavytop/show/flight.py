@@ -262,8 +262,9 @@ def single_rows(flight: Flight) -> list[tuple[str, str]]:
     rows = [("distance at the end", length(n["position error end [m]"]))]
     if flight.swing_error is not None:
         rows.append(("swing error at the end", angle(n["swing error end [deg]"])))
+    limited = flight.limits or flight.lags
     rows.append(
-        ("commands at their limits", f"{n['time at limits [%]']:.3g} % of the time" if flight.limits else "not limited")
+        ("commands at their limits", f"{n['time at limits [%]']:.3g} % of the time" if limited else "not limited")
     )
     rows.append(("mean change of a command", f"{n['command change per sample [N]']:.3g} N per sample"))
     if flight.vehicle.full is None:
