@@ -22,9 +22,13 @@ from heavytop.errors import SimulationError, unknown_name
 from heavytop.simulate.integrators.base import Integrator as Integrator
 from heavytop.simulate.integrators.energy_momentum import EnergyMomentum as EnergyMomentum
 from heavytop.simulate.integrators.error_control import RKMK45 as RKMK45
-from heavytop.simulate.integrators.projected import ProjectedRK4 as ProjectedRK4
-from heavytop.simulate.integrators.rkmk import RKMK4 as RKMK4, RKMK6 as RKMK6, RKMK8 as RKMK8
-from heavytop.simulate.integrators.terze import Terze as Terze
+from heavytop.simulate.integrators.rkmk import (
+    RKMK4 as RKMK4,
+    RKMK6 as RKMK6,
+    RKMK8 as RKMK8,
+    ProjectedRK4 as ProjectedRK4,
+    Terze as Terze,
+)
 from heavytop.simulate.integrators.variational import Variational as Variational
 
 INTEGRATORS: dict[str, type[Integrator]] = {
