@@ -119,8 +119,8 @@ class ProjectedRK4(Integrator):
 class Terze(Integrator):
     """The scheme of Terze, Mueller and Zlatar: order 4, for attitudes given by unit quaternions.
 
-    Document 002, ref. 20, "f1"; joints ``Spherical("quaternion")`` and ``Free("quaternion")``. The attitude in a step is ``A = A_n exp(theta / 2)``, of unit
-    length to rounding, with ``theta' = T^-1(theta) omega``.
+    Document 002, ref. 20, "f1"; joints ``Spherical("quaternion")`` and ``Free("quaternion")``. The attitude in a step is ``A = A_n exp(theta / 2)``,
+    of unit length to rounding, with ``theta' = T^-1(theta) omega``.
     ``T^-1`` is exact here, while ``rkmk4`` cuts its series behind the terms that its order needs: both differ by terms of order h^5.
 
     Examples
