@@ -6,6 +6,7 @@ Each command is a function, listed in :data:`COMMANDS`. Modules import the libra
 from __future__ import annotations
 
 import typer
+from typer import Option
 
 from heavytop.cli.bench import bench
 from heavytop.cli.derive import derive, show
@@ -52,9 +53,7 @@ heavytop --help lists all commands, heavytop COMMAND --help has examples, heavyt
 @app.callback(invoke_without_command=True)
 def main(
     context: typer.Context,
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
-    ),
+    version: bool = Option(False, "--version", callback=_version, is_eager=True, help="Print the version and exit."),
 ) -> None:
     """Derive, simulate, plan and control rigid-body systems globally, without singularities, from energy.
 

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from heavytop.cli.choices import print_list
 from heavytop.cli.terminal import FAILURE, fail, reported, working
@@ -45,19 +46,17 @@ def _registry() -> ModuleType:
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="NAME...",
             help="Benchmarks, or parts of them (NAME:PART); all of them if none is named.",
             autocompletion=complete_benchmark,
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object with all figures and ratios.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List the benchmarks and exit.")] = False,
-    seconds: Annotated[float, typer.Option(help="Wall time of each measurement.")] = 4.0,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Only check that everything runs; the times mean nothing.")
-    ] = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit code 1 if a target is missed.")] = False,
+    json: Annotated[bool, Option("--json", help="One JSON object with all figures and ratios.")] = False,
+    list_: Annotated[bool, Option("--list", help="List the benchmarks and exit.")] = False,
+    seconds: Annotated[float, Option(help="Wall time of each measurement.")] = 4.0,
+    quick: Annotated[bool, Option("--quick", help="Only check that everything runs; the times mean nothing.")] = False,
+    check: Annotated[bool, Option("--check", help="Exit code 1 if a target is missed.")] = False,
 ) -> None:
     """Measure speed on this machine, against the targets and, where installed, against Pinocchio and MuJoCo.
 

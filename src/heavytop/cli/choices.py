@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typer import Option
 
 from heavytop.cli.terminal import fail, print_json
 
 FIGURES = (".png", ".pdf", ".svg")
 PAGES = (".html", ".htm")
 
-LIST_SYSTEMS: Any = typer.Option("--list", help="List the built-in systems.")
-JSON: Any = typer.Option("--json", help="Print one JSON object instead of tables.")
+LIST_SYSTEMS: Any = Option("--list", help="List the built-in systems.")
+JSON: Any = Option("--json", help="Print one JSON object instead of tables.")
 
 
 def _completion(module: str, names: str) -> Callable[[str], list[str]]:

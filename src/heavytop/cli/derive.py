@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from heavytop._files import write_whole
 from heavytop.cli.choices import JSON, LIST_SYSTEMS, PAGES, check_places, list_systems
@@ -19,10 +20,10 @@ from heavytop.cli.terminal import WIDTH, console, fail, print_json, reported, wo
 @reported
 def derive(
     target: Annotated[str, TARGET] = "",
-    latex: Annotated[bool, typer.Option("--latex", help="All equations as LaTeX.")] = False,
-    text: Annotated[bool, typer.Option("--text", help="All equations as text.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="All equations as JSON with Python expressions.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead of the terminal.")] = None,
+    latex: Annotated[bool, Option("--latex", help="All equations as LaTeX.")] = False,
+    text: Annotated[bool, Option("--text", help="All equations as text.")] = False,
+    json: Annotated[bool, Option("--json", help="All equations as JSON with Python expressions.")] = False,
+    out: Annotated[Path | None, Option("--out", "-o", help="Write to this file instead of the terminal.")] = None,
     base: Annotated[str, BASE] = "fixed",
     listed: Annotated[bool, LIST_SYSTEMS] = False,
 ) -> None:
@@ -75,9 +76,9 @@ def derive(
 @reported
 def show(
     target: Annotated[str, TARGET] = "",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The page to write; default: NAME.html.")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="The page to write; default: NAME.html.")] = None,
     base: Annotated[str, BASE] = "fixed",
-    browse: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    browse: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
     json: Annotated[bool, JSON] = False,
     listed: Annotated[bool, LIST_SYSTEMS] = False,
 ) -> None:

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Annotated, NamedTuple
 
 import typer
+from typer import Option
 
 from heavytop.cli.choices import JSON
 from heavytop.cli.terminal import FAILURE, console, print_json, reported
@@ -17,7 +18,7 @@ PACKAGES = ("numpy", "scipy", "casadi", "llvmlite", "sympy", "typer", "rich", "x
 
 @reported
 def doctor(
-    clear_cache: Annotated[bool, typer.Option("--clear-cache", help="Remove all cached native code first.")] = False,
+    clear_cache: Annotated[bool, Option("--clear-cache", help="Remove all cached native code first.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Show versions, processor and cache folder, and check in a few seconds that the installation computes correctly.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from heavytop.cli.choices import JSON, LIST_SYSTEMS, list_systems
 from heavytop.cli.target import BASE, TARGET, check_target, derived, load_target
@@ -16,14 +16,14 @@ from heavytop.cli.terminal import console, fail, print_json, reported, working
 def export(
     target: Annotated[str, TARGET] = "",
     folder: Annotated[
-        Path | None, typer.Argument(metavar="FOLDER", help="Folder to write to; made if it does not exist.")
+        Path | None, Argument(metavar="FOLDER", help="Folder to write to; made if it does not exist.")
     ] = None,
     functions: Annotated[
-        str, typer.Option("--functions", "-f", help="Functions of the model, separated by commas.")
+        str, Option("--functions", "-f", help="Functions of the model, separated by commas.")
     ] = "acceleration,mass_matrix,bias",
-    precision: Annotated[str, typer.Option("--precision", help="Type of all numbers: double or float.")] = "double",
+    precision: Annotated[str, Option(help="Type of all numbers: double or float.")] = "double",
     footprint: Annotated[
-        bool, typer.Option("--footprint", help="Measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).")
+        bool, Option("--footprint", help="Measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).")
     ] = False,
     base: Annotated[str, BASE] = "fixed",
     json: Annotated[bool, JSON] = False,

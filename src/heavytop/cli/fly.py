@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from heavytop._files import NETCDF
 from heavytop._format import safe_name
@@ -36,48 +37,38 @@ if TYPE_CHECKING:
 def fly(
     context: typer.Context,
     vehicle: Annotated[
-        str,
-        typer.Argument(metavar="VEHICLE", help="Name of a vehicle, or a TOML file.", autocompletion=complete_vehicle),
+        str, Argument(metavar="VEHICLE", help="Name of a vehicle, or a TOML file.", autocompletion=complete_vehicle)
     ] = "quadcopter",
     maneuver: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="MANEUVER", help="Name of a maneuver, or a TOML file to plan.", autocompletion=complete_maneuver
         ),
     ] = None,
-    law: Annotated[
-        str, typer.Option("--law", help="energy, particle, body or robust.", autocompletion=complete_law)
-    ] = "energy",
-    limits: Annotated[bool, typer.Option("--limits/--no-limits", help="Respect the limits of the rotors.")] = True,
+    law: Annotated[str, Option(help="energy, particle, body or robust.", autocompletion=complete_law)] = "energy",
+    limits: Annotated[bool, Option("--limits/--no-limits", help="Respect the limits of the rotors.")] = True,
     wind: Annotated[
-        str,
-        typer.Option(
-            "--wind", metavar="SPEED", help="Mean wind in m/s along x, or its velocity x,y,z (3,0,1); with gusts."
-        ),
+        str, Option(metavar="SPEED", help="Mean wind in m/s along x, or its velocity x,y,z (3,0,1); with gusts.")
     ] = "0",
     noise: Annotated[
         float | None,
-        typer.Option(
-            "--noise",
-            help="Measurement noise; 1 is that of motion capture, or of the sensors in the vehicle's file (then the default).",
+        Option(
+            help="Measurement noise; 1 is that of motion capture, or of the sensors in the vehicle's file (then the default)."
         ),
     ] = None,
-    payload: Annotated[float, typer.Option("--payload", help="Extra mass in kg, unknown to the controller.")] = 0.0,
+    payload: Annotated[float, Option(help="Extra mass in kg, unknown to the controller.")] = 0.0,
     rotors: Annotated[
-        bool,
-        typer.Option("--rotors", help="Let rotor speeds and tilts lag, and rotors and frame have drag."),
+        bool, Option("--rotors", help="Let rotor speeds and tilts lag, and rotors and frame have drag.")
     ] = False,
-    delay: Annotated[float, typer.Option("--delay", help="Delay in s of the measurements.")] = 0.0,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write the page.")] = None,
-    save: Annotated[Path | None, typer.Option("--save", help="Also write the run as netCDF.")] = None,
-    open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in a browser, on a desktop.")
-    ] = True,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of gusts and noise.", min=0)] = 0,
+    delay: Annotated[float, Option(help="Delay in s of the measurements.")] = 0.0,
+    out: Annotated[Path | None, Option("--out", "-o", help="Where to write the page.")] = None,
+    save: Annotated[Path | None, Option(help="Also write the run as netCDF.")] = None,
+    open_page: Annotated[bool, Option("--open/--no-open", help="Open the page in a browser, on a desktop.")] = True,
+    seed: Annotated[int, Option(help="Seed of gusts and noise.", min=0)] = 0,
     live: Annotated[
-        bool, typer.Option("--live", help="Fly it in real time in the cockpit instead (needs the extra live).")
+        bool, Option("--live", help="Fly it in real time in the cockpit instead (needs the extra live).")
     ] = False,
-    listed: Annotated[bool, typer.Option("--list", help="List vehicles and maneuvers.")] = False,
+    listed: Annotated[bool, Option("--list", help="List vehicles and maneuvers.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Fly a vehicle through a maneuver, print errors and margins, and write a page with the flight in 3-D.
@@ -288,25 +279,19 @@ def _wind(text: str) -> float | tuple[float, ...]:
 @reported
 def cockpit(
     vehicle: Annotated[
-        str,
-        typer.Option(
-            "--vehicle", help="quadcopter, hexacopter, tricopter, bicopter, ...", autocompletion=complete_vehicle
-        ),
+        str, Option(help="quadcopter, hexacopter, tricopter, bicopter, ...", autocompletion=complete_vehicle)
     ] = "quadcopter",
-    law: Annotated[
-        str, typer.Option("--law", help="energy, particle or body.", autocompletion=complete_law)
-    ] = "energy",
-    port: Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65535)] = 8080,
+    law: Annotated[str, Option(help="energy, particle or body.", autocompletion=complete_law)] = "energy",
+    port: Annotated[int, Option(help="Port to listen on.", min=1, max=65535)] = 8080,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; any other than this machine's also needs --network.")
+        str, Option(help="Address to listen on; any other than this machine's also needs --network.")
     ] = "127.0.0.1",
     network: Annotated[
-        bool,
-        typer.Option("--network", help="Let in other machines that know the address and its token; not encrypted."),
+        bool, Option("--network", help="Let in other machines that know the address and its token; not encrypted.")
     ] = False,
-    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
-    listed: Annotated[bool, typer.Option("--list", help="List vehicles and maneuvers.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="With --list: one JSON object.")] = False,
+    open_browser: Annotated[bool, Option("--open/--no-open", help="Open the browser.")] = True,
+    listed: Annotated[bool, Option("--list", help="List vehicles and maneuvers.")] = False,
+    json: Annotated[bool, Option("--json", help="With --list: one JSON object.")] = False,
 ) -> None:
     """Fly a vehicle in real time: push it, switch the wind, drag its set point, turn its gains, watch it recover.
 

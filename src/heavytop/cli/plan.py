@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from heavytop._files import NETCDF
 from heavytop.cli.choices import JSON, PAGES, check_places, complete_problem, print_list
@@ -16,18 +17,14 @@ from heavytop.cli.terminal import FAILURE, fail, print_json, reported, working
 def plan(
     study: Annotated[
         str,
-        typer.Argument(
-            metavar="STUDY.toml|PROBLEM",
-            help="A TOML file, or a ready-made problem.",
-            autocompletion=complete_problem,
+        Argument(
+            metavar="STUDY.toml|PROBLEM", help="A TOML file, or a ready-made problem.", autocompletion=complete_problem
         ),
     ] = "",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write a page with the motion (html).")] = None,
-    save: Annotated[Path | None, typer.Option("--save", help="Write the motion as netCDF.")] = None,
-    tolerance: Annotated[
-        float | None, typer.Option("--tolerance", help="Largest defect allowed in an interval.")
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the ready-made problems.")] = False,
+    out: Annotated[Path | None, Option("--out", "-o", help="Write a page with the motion (html).")] = None,
+    save: Annotated[Path | None, Option(help="Write the motion as netCDF.")] = None,
+    tolerance: Annotated[float | None, Option(help="Largest defect allowed in an interval.")] = None,
+    listed: Annotated[bool, Option("--list", help="List the ready-made problems.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Plan an optimal motion and report its duration, cost, accuracy and active limits.

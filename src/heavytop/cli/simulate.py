@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from heavytop._files import NETCDF
 from heavytop.cli.choices import FIGURES, JSON, LIST_SYSTEMS, PAGES, check_places, complete_integrator, list_systems
@@ -25,28 +26,24 @@ PUSH = 0.5
 @reported
 def simulate(
     target: Annotated[str, TARGET] = "",
-    until: Annotated[float, typer.Option("--until", help="End time in s.")] = 10.0,
+    until: Annotated[float, Option(help="End time in s.")] = 10.0,
     step: Annotated[
         float | None,
-        typer.Option(
-            "--step",
+        Option(
             help="Step size in s; with rkmk45, which chooses its own steps, the time between records. 0.001 if not given, less for built-in "
-            "systems that are stiff.",
+            "systems that are stiff."
         ),
     ] = None,
     integrator: Annotated[
-        str,
-        typer.Option("--integrator", help="rkmk4, rkmk6, rkmk8, rkmk45, ...", autocompletion=complete_integrator),
+        str, Option(help="rkmk4, rkmk6, rkmk8, rkmk45, ...", autocompletion=complete_integrator)
     ] = "rkmk4",
-    every: Annotated[
-        int | None, typer.Option("--every", help="Steps between records; 10 if not given, 1 with rkmk45.")
-    ] = None,
-    q: Annotated[str | None, typer.Option("--q", help="Start configuration, numbers separated by commas.")] = None,
-    v: Annotated[str | None, typer.Option("--v", help="Start velocity, numbers separated by commas.")] = None,
-    seed: Annotated[int | None, typer.Option("--random", help="Random start from this seed.", min=0)] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the run to this netCDF file.")] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the run into this file (png, pdf, svg).")] = None,
-    page: Annotated[Path | None, typer.Option("--page", help="Write a page with the moving system (html).")] = None,
+    every: Annotated[int | None, Option(help="Steps between records; 10 if not given, 1 with rkmk45.")] = None,
+    q: Annotated[str | None, Option(help="Start configuration, numbers separated by commas.")] = None,
+    v: Annotated[str | None, Option(help="Start velocity, numbers separated by commas.")] = None,
+    seed: Annotated[int | None, Option("--random", help="Random start from this seed.", min=0)] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="Write the run to this netCDF file.")] = None,
+    plot: Annotated[Path | None, Option(help="Draw the run into this file (png, pdf, svg).")] = None,
+    page: Annotated[Path | None, Option(help="Write a page with the moving system (html).")] = None,
     base: Annotated[str, BASE] = "fixed",
     json: Annotated[bool, JSON] = False,
     listed: Annotated[bool, LIST_SYSTEMS] = False,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from heavytop.cli.choices import JSON, PAGES, check_places, reject_others
 from heavytop.cli.terminal import FAILURE, console, fail, notice, outcome_data, print_json, reported
@@ -24,29 +25,27 @@ def sweep(
     context: typer.Context,
     target: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="STUDY.toml|status|show|rerun",
             help="A study, or an action on a store.",
             autocompletion=lambda incomplete: [name for name in ACTIONS if name.startswith(incomplete)],
         ),
     ] = None,
-    path: Annotated[Path | None, typer.Argument(metavar="STORE", help="Store, for status, show and rerun.")] = None,
-    store: Annotated[Path | None, typer.Option("--store", help="Zarr store to write to, and to resume from.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", help="Worker processes on this machine.", min=1)] = None,
-    scheduler: Annotated[str | None, typer.Option("--scheduler", help="Address or file of a Dask scheduler.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Require that the store exists.")] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Retry chunks that were given up.")] = False,
-    chunk: Annotated[int | None, typer.Option("--chunk", help="Points of one piece of work.", min=1)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the study and print the plan of the work.")] = False,
-    page: Annotated[Path | None, typer.Option("--page", help="Also write a page with maps and histograms.")] = None,
-    runs: Annotated[int, typer.Option("--runs", help="With --page: link 3-D pages of this many points.", min=0)] = 0,
+    path: Annotated[Path | None, Argument(metavar="STORE", help="Store, for status, show and rerun.")] = None,
+    store: Annotated[Path | None, Option(help="Zarr store to write to, and to resume from.")] = None,
+    workers: Annotated[int | None, Option(help="Worker processes on this machine.", min=1)] = None,
+    scheduler: Annotated[str | None, Option(help="Address or file of a Dask scheduler.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Require that the store exists.")] = False,
+    retry_failed: Annotated[bool, Option("--retry-failed", help="Retry chunks that were given up.")] = False,
+    chunk: Annotated[int | None, Option(help="Points of one piece of work.", min=1)] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Check the study and print the plan of the work.")] = False,
+    page: Annotated[Path | None, Option(help="Also write a page with maps and histograms.")] = None,
+    runs: Annotated[int, Option(help="With --page: link 3-D pages of this many points.", min=0)] = 0,
     point: Annotated[
-        list[str] | None, typer.Option("--point", help="For rerun: NAME=VALUE of the point; repeat for several.")
+        list[str] | None, Option("--point", help="For rerun: NAME=VALUE of the point; repeat for several.")
     ] = None,
-    study_file: Annotated[
-        Path | None, typer.Option("--study", help="For rerun and show: the study of the store.")
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the names that a study can use and exit.")] = False,
+    study_file: Annotated[Path | None, Option("--study", help="For rerun and show: the study of the store.")] = None,
+    list_: Annotated[bool, Option("--list", help="List the names that a study can use and exit.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Run a study from a TOML file: a vehicle or system at many points.

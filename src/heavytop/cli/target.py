@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Argument, Option
 
 from heavytop.cli.choices import complete_system
 from heavytop.cli.terminal import fail, notice, working
@@ -16,13 +16,13 @@ from heavytop.cli.terminal import fail, notice, working
 if TYPE_CHECKING:
     from heavytop.system import Model, System
 
-TARGET: Any = typer.Argument(
+TARGET: Any = Argument(
     metavar="NAME|FILE",
     help="A built-in system (pendulum, furuta, tricopter-load, chain:20, ...), a Python file that defines `system` (the file is RUN: name only "
     "files you trust), or a robot file (URDF, MJCF).",
     autocompletion=complete_system,
 )
-BASE: Any = typer.Option("--base", help="For a URDF file: whether its root link is `fixed` to the world or `free`.")
+BASE: Any = Option("--base", help="For a URDF file: whether its root link is `fixed` to the world or `free`.")
 ROBOT_FILES = (".urdf", ".xml", ".mjcf", ".xacro")
 
 

@@ -112,10 +112,7 @@ def _scene(flight: Flight, keep: np.ndarray) -> Scene:
             bodies[name] = Body(blades, Spin(pod, np.eye(4), part.spin * spins[:, k]))
         origin = poses[:, :3, 3] + poses[:, :3, :3] @ part.at
         arrows[f"thrust {k + 1}"] = Arrow(origin, np.matvec(poses[:, :3, :3], forces[:, k]), scale=scale, unit="N")
-    trails = {
-        "path": Trail(poses[:, :3, 3]),
-        "reference": Trail(ghost[:, :3, 3], role="reference", dashed=True),
-    }
+    trails = {"path": Trail(poses[:, :3, 3]), "reference": Trail(ghost[:, :3, 3], role="reference", dashed=True)}
     if shape.load is not None:
         load = slung_load(shape.load.cable, shape.load.size)
         at, wanted = flight.pose(shape.load.body)[keep], flight.pose(shape.load.body, desired=True)[keep]
@@ -278,10 +275,7 @@ def single_rows(flight: Flight) -> list[tuple[str, str]]:
 
 
 def _numbers(flight: Flight) -> tuple[Table, Table]:
-    return (
-        Table("Errors", rows_of(flight), columns=("", "largest", "RMS")),
-        Table("Numbers", single_rows(flight)),
-    )
+    return (Table("Errors", rows_of(flight), columns=("", "largest", "RMS")), Table("Numbers", single_rows(flight)))
 
 
 def _feasibility(flight: Flight) -> Table:
