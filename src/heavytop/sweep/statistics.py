@@ -32,18 +32,12 @@ Box = tuple[slice, ...]
 
 def boxes(result: Result, *names: str) -> Iterator[tuple[Box, list[np.ndarray]]]:
     """Places and values of variables that have the dimensions of the sweep: the chunks of a store, or the whole result."""
-    yield from _boxes(result, names, None)
-
-
-def _boxes(
-    result: Result, names: Sequence[str], chosen: Sequence[int] | None
-) -> Iterator[tuple[Box, list[np.ndarray]]]:
     shape = result.data["outcome"].shape
     store = None if result.store is None else Store(result.store)
     if store is None or store.chunks.shape != shape:
         yield tuple(slice(0, n) for n in shape), [np.asarray(result.data[n].values) for n in names]
         return
-    for index in range(len(store.chunks)) if chosen is None else chosen:
+    for index in range(len(store.chunks)):
         yield store.chunks.region(index), [np.asarray(store.values(n, index)) for n in names]
 
 
