@@ -248,3 +248,17 @@ def test_stops_act_at_the_limits_and_their_energy_is_in_the_balance() -> None:
     assert run.invariants["energy"].drift < 1e-4
     with pytest.raises(ModelError, match=r"'hnd'.*system\.limit"):
         system.joint_stop("hnd", stiffness=1.0)
+
+
+def test_parts_of_two_systems_with_parameters_of_the_same_name():
+    """Symbols of the same name belong to their systems, also where equal joints would be one object."""
+
+    def model():
+        system = ht.System(gravity=(0, 0, 0))
+        friction = system.parameter("friction", 1.0)
+        system.body("arm", joint=ht.Revolute("z").having(damping=friction), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+        return system.derive(native=False)
+
+    first, second = model(), model()
+    for made in (first, second):
+        assert made.acceleration([0.0], [1.0], parameters={"friction": 2.0})[0] == -2.0

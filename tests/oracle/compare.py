@@ -164,7 +164,7 @@ class Case:
         rng = np.random.default_rng(0)
         values = model.acceleration_derivatives(q, v, u, parameters=self.parameters)
         constrained = bool(self.data.loops or self.data.velocity_rows or self.data.position_rows)
-        if not constrained and np.shape(values[1])[-1] == model.nv and not self._moving_rates:
+        if not constrained and np.shape(values[1])[-1] == model.nv and not model.expressions.has_moving_rates:
             delta, dv = rng.standard_normal(model.nv), rng.standard_normal(model.nv)
             expected = values[1] @ delta + values[2] @ dv
             z = self._joint_rates(delta)
@@ -188,11 +188,6 @@ class Case:
         rate, doubt = derivative(acceleration, 0.02 / size)
         scale = (self.acceleration_scale + float(np.max(np.abs(rate)))) * size
         self.note("linearisation", expected, rate, scale, self.tolerance + 10 * doubt / scale)
-
-    @property
-    def _moving_rates(self) -> bool:
-        absolute = self.data.velocity_frames or any(e.joint.velocity == "absolute" for e in self.data.joints)
-        return bool(absolute) and "time" in self.model.parameter_names
 
     def _joint_rates(self, eps: np.ndarray) -> np.ndarray:
         """Velocities of the joints relative to their parents for displacements along the velocities of the model."""

@@ -245,7 +245,10 @@ def other_units(data: SystemData, state: State, rng: np.random.Generator) -> Rew
     edges = tuple(
         replace(e, joint=scaled_joint(e.joint, joints.get(e.joint.source)), at=scaled_place(e.at)) for e in data.edges
     )
-    loops = tuple(replace(x, at_a=scaled_place(x.at_a), at_b=scaled_place(x.at_b)) for x in data.loops)
+    loops = tuple(
+        replace(x, joint=scaled_joint(x.joint, None), at_a=scaled_place(x.at_a), at_b=scaled_place(x.at_b))
+        for x in data.loops
+    )
     try:
         elements = tuple(scaled_element(e, joints) for e in data.elements)
         inputs = tuple(scaled_input(x, joints) for x in data.inputs)

@@ -8,7 +8,7 @@ import pytest
 
 import heavytop as ht
 from heavytop.errors import ConfigurationError, ModelError, UnknownNameError
-from heavytop.geometry import se3
+from heavytop.geometry import se3, so3
 from heavytop.library import mechanisms, nonholonomic
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -102,6 +102,24 @@ def test_four_bars_gain_freedom_in_line():
 
 
 @pytest.mark.thorough
+def test_a_loop_that_is_redundant_as_a_whole_changes_nothing():
+    """A plate on a plane with a second guide in the same plane: all rows of the guide are rounding errors."""
+    plane = se3.pose(so3.rotation_about((1, 2, 3), 0.7), np.array([0.3, 0.1, 0.2]))
+    q, v = np.array([0.4, 0.1, 0.9, 0.2]), np.array([0.5, 0.5, 1.0, 0.3])
+    inertia = ht.Inertia(1.0, com=(0.1, 0.2, 0.3), moment_at_com=(0.1, 0.1, 0.1))
+    system = ht.System(gravity=(1.0, -3.0, -9.81))
+    system.body("plate", at=plane, joint=ht.Planar(), inertia=inertia)
+    system.body("arm", parent="plate", at=(0.2, 0.1, 0), joint=ht.Revolute("x"), inertia=inertia)
+    system.constrain(lambda q: ht.vector(q[0] - q[1] - 0.3), name="slope")
+    without = system.derive(native=False)
+    guide = plane @ se3.pose(so3.rotation_about("z", 0.4), np.array([0.3, -0.2, 0.1]))
+    slid = guide @ se3.pose(so3.rotation_about("z", 1.1), np.array([0.7, 0.3, 0.0]))
+    system.loop("world", "plate", ht.Planar(), at_a=guide, at_b=se3.inverse(without.pose("world", "plate", q)) @ slid)
+    guided = system.derive(native=False)
+    assert guided.degrees_of_freedom(q) == without.degrees_of_freedom(q) == 3
+    assert np.allclose(guided.acceleration(q, v), without.acceleration(q, v), rtol=1e-12)
+
+
 def test_reaction_wrenches_replace_the_loop():
     """The tree without the loop, driven by the reported reaction and its opposite, accelerates like the closed mechanism."""
     model, q, v = state("bricard")

@@ -223,7 +223,7 @@ def recipe(maker: Maker) -> Maker:
                 state.pop("key", None)
             return made
 
-        made = store.get(_call_key(call), build)
+        made = store.get(_call_key(call, symbols=False), build)
         made._on_return()
         return made
 
@@ -299,11 +299,14 @@ def instance_key() -> str:
     return f"{LOCAL}{next(_numbers)}"
 
 
-def _call_key(call: Origin) -> str | None:
+def _call_key(call: Origin, symbols: bool = True) -> str | None:
+    """The key of a call; without ``symbols`` None if it has any: they equal others by name, but belong to one system."""
+    walk = Walk()
     try:
-        return _digest((call.maker, dict(call.bound())))
+        key = walk.digest((call.maker, dict(call.bound())))
     except (_UserCode, _Changing):
         return None
+    return key if symbols or not walk.symbolic else None
 
 
 def _digest(values: Any) -> str:
@@ -322,7 +325,7 @@ class Walk:
     def __init__(self, skip_user_code: bool = False, mutable: bool = True) -> None:
         self.skip_user_code, self.mutable = skip_user_code, mutable
         self.parts: list[bytes] = []
-        self.local = False
+        self.local = self.symbolic = False
         self.inside: dict[int, int] = {}
 
     def digest(self, values: Any) -> str:
@@ -378,6 +381,7 @@ class Walk:
             return
         expression = to_sx(value)
         symbols = casadi.symvar(expression)
+        self.symbolic = self.symbolic or bool(symbols)
         function = casadi.Function("expression", symbols, [expression])
         self.put("expression", value.shape, [s.name() for s in symbols], function.serialize())
 

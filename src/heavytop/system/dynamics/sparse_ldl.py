@@ -20,6 +20,11 @@ about 1e-5 (the square root) of the span of the rows before it. The scale is the
 so that a row that vanishes completely, as in an aligned mechanism, is found to vanish."""
 
 
+ROUNDING = 1e-16
+"""Share of the sum of all scales that is added to each: a loop that is redundant as a whole has rows of rounding errors alone, about 1e-16 of the
+others (1e-32 in S), which must not be judged by themselves."""
+
+
 NEAR = 1e-3
 """Share of its scale below which a pivot indicates a nearly singular configuration."""
 
@@ -32,10 +37,19 @@ def row_scales(diagonal: Sequence[Any], groups: Sequence[int]) -> list[Any]:
     return [totals[group] for group in groups]
 
 
+def guarded_scales(diagonal: Sequence[Any], groups: Sequence[int]) -> list[Any]:
+    """The scales of :func:`row_scales`, none of them below rounding of the others."""
+    scales = row_scales(diagonal, groups)
+    if len(set(groups)) < 2:
+        return scales
+    floor = ROUNDING * sum(diagonal)
+    return [scale + floor for scale in scales]
+
+
 def scaled_compliance(Phi: Floats, M: Floats, groups: Sequence[int]) -> Floats:
     """S = Phi M^-1 Phi^T (m, m) with each row and column divided by the root of its scale; zero where that vanishes."""
     S = Phi @ np.linalg.solve(M, Phi.T)
-    size = np.sqrt(row_scales(np.diag(S).tolist(), groups))
+    size = np.sqrt(guarded_scales(np.diag(S).tolist(), groups))
     return S / np.where(size > 0.0, size, np.inf) / np.where(size > 0.0, size, np.inf)[:, None]
 
 
@@ -80,7 +94,7 @@ class SparseLDL:
         self._zero = casadi.SX(0.0)
         self.rows = [{j: M[i, j] for j in range(self.n) if not M[i, j].is_zero()} for i in range(self.n)]
         diagonal = [row.get(i, self._zero) for i, row in enumerate(self.rows)]
-        scales = None if groups is None else row_scales(diagonal, groups)
+        scales = None if groups is None else guarded_scales(diagonal, groups)
         self.near = casadi.SX(0.0)
         self.order = self._minimum_degree()
         self.inverse_pivots: dict[int, casadi.SX] = {}
