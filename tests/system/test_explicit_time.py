@@ -554,3 +554,23 @@ def test_exported_code_names_the_time(tmp_path: Any) -> None:
     system.parameter("length", 1.2)
     system.derive(native=False).export_c(tmp_path, ["acceleration"])
     assert "| `p` | `length`, `time` |" in (tmp_path / "README.md").read_text("utf-8")
+
+
+def test_power_of_drivers_in_absolute_velocities():
+    """A body on a turning pivot in gravity that changes: the same powers in relative and absolute velocities."""
+    powers = []
+    for velocity in ("relative", "absolute"):
+        system = ht.System()
+        system.gravity = ht.vector(0.0, 1.0, -9.81 + 2.0 * np.sin(system.time))
+        turned = so3.rotation_about("x", 0.5 * np.sin(system.time))
+        pivot = se3.pose(turned, ht.vector(0.2, 0.1 * np.sin(2 * system.time), 0.3))
+        inertia = ht.Inertia(1.0, com=(0.3, 0.1, -0.4), moment_at_com=(0.1, 0.2, 0.25))
+        system.body("top", at=pivot, joint=ht.Spherical(velocity=velocity), inertia=inertia)
+        model = system.derive(native=False)
+        q, v, at = model.random(1), np.array([0.3, -1.0, 0.7]), {"time": 0.7}
+        if velocity == "relative":
+            R = model.pose("top anchor", "top", q, at)[:3, :3]
+            v = v - R.T @ np.array([0.5 * np.cos(0.7), 0.0, 0.0])
+        powers.append([float(power) for power in model.driver_power(q, v, parameters=at).values()])
+    assert len(powers[0]) == 2
+    assert np.allclose(powers[0], powers[1], rtol=1e-12)

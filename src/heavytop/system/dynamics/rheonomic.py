@@ -245,27 +245,34 @@ class Drivers:
 
     def _changing_potentials(self, a: Array, u: Array) -> Array:
         """dV/dt at fixed poses: the partial derivative by time without the share of the motion of frames."""
-        whole = directional(as_symbols(np.reshape(self.e.dynamics.potential_energy, ())), self.time, ONE)
+        energy = as_symbols(np.reshape(self.e.dynamics.potential_energy, ()))
+        whole = directional(energy, self.time, ONE)
+        if any(edge.joint.velocity_frame == "absolute" for edge in self.e.description.joints):
+            # bodies with absolute velocities do not follow a push of their frame: the rate of V less the power of its gradients
+            whole = whole + directional(energy, self.e.q, self.kinematics.rate)
+            for _kind, force, velocity in self._gradients(self.kinematics):
+                whole = whole - np.vecdot(force, velocity)
+            return whole
         for name, motion in self.frames.items():
-            for _kind, force, velocity in self._gradients():
+            for _kind, force, velocity in self._gradients(self._pushed):
                 slope = self._slope(velocity, self._pushes[name])
                 if slope is not None:
                     whole = whole - np.vecdot(np.matvec(transpose(self._unpushed(slope)), force), motion.twist)
         return whole
 
-    def _gradients(self) -> Iterator[tuple[str, Array, Array]]:
-        """The gradients of potentials among the forces."""
+    def _gradients(self, kinematics: Kinematics) -> Iterator[tuple[str, Array, Array]]:
+        """The gradients of potentials among the forces, with the velocities of some kinematics."""
         d = self.e.description
         for name, inertia in d.inertias.items():
             pose = self.kinematics.motion(WORLD, name).pose
             yield (
                 STORED,
                 wrenches.gravity_wrench(inertia.matrix, pose, d.gravity),
-                self._pushed.motion(WORLD, name).twist,
+                kinematics.motion(WORLD, name).twist,
             )
         for t in self.e.dynamics.elements:
             if t.stiffness is not None:
-                yield STORED, t.stiffness, t.element.port(self._pushed).velocity
+                yield STORED, t.stiffness, t.element.port(kinematics).velocity
 
     def balance(self, a: Array, u: Array) -> dict[str, Array]:
         """Powers of inputs, resistances, other forces and all drivers, each with the full velocity at its point of action."""
