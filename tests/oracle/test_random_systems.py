@@ -16,8 +16,9 @@ import heavytop
 SEED = 1
 SIZES = (1, 2, 1, 2, 1, 2, 1, 2, 3, 4)
 """Largest number of bodies, in turn; the campaign draws up to twelve."""
-PARTS, COUNT = 5, 20
-MORE = 15
+PARTS, COUNT = 5, 14
+MORE = 24
+"""Parts of the suite with COUNT systems each, and further parts in the thorough tests."""
 
 
 @cache
