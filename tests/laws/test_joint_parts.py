@@ -257,6 +257,8 @@ def test_parts_of_two_systems_with_parameters_of_the_same_name():
         system = ht.System(gravity=(0, 0, 0))
         friction = system.parameter("friction", 1.0)
         system.body("arm", joint=ht.Revolute("z").having(damping=friction), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+        follower = ht.Coupled(ht.Revolute("z"), "arm", ratio=friction).having(stiffness=1.0)
+        system.body("follower", joint=follower, inertia=ht.Inertia(0.0))
         return system.derive(native=False)
 
     first, second = model(), model()

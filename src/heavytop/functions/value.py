@@ -223,7 +223,8 @@ def recipe(maker: Maker) -> Maker:
                 state.pop("key", None)
             return made
 
-        made = store.get(_call_key(call, symbols=False), build)
+        shared = not (_has_symbols(call.arguments) or _has_symbols(call.options))
+        made = store.get(_call_key(call) if shared else None, build)
         made._on_return()
         return made
 
@@ -299,14 +300,22 @@ def instance_key() -> str:
     return f"{LOCAL}{next(_numbers)}"
 
 
-def _call_key(call: Origin, symbols: bool = True) -> str | None:
-    """The key of a call; without ``symbols`` None if it has any: they equal others by name, but belong to one system."""
-    walk = Walk()
+def _call_key(call: Origin) -> str | None:
     try:
-        key = walk.digest((call.maker, dict(call.bound())))
+        return _digest((call.maker, dict(call.bound())))
     except (_UserCode, _Changing):
         return None
-    return key if symbols or not walk.symbolic else None
+
+
+def _has_symbols(value: Any) -> bool:
+    """Whether symbols are in it: they equal others by name, but belong to one system."""
+    if isinstance(value, Value):
+        return _has_symbols(value._call.arguments) or _has_symbols(value._call.options)
+    if isinstance(value, Mapping):
+        return any(map(_has_symbols, value.values()))
+    if isinstance(value, tuple | list):
+        return any(map(_has_symbols, value))
+    return is_symbolic(value)
 
 
 def _digest(values: Any) -> str:
@@ -325,7 +334,7 @@ class Walk:
     def __init__(self, skip_user_code: bool = False, mutable: bool = True) -> None:
         self.skip_user_code, self.mutable = skip_user_code, mutable
         self.parts: list[bytes] = []
-        self.local = self.symbolic = False
+        self.local = False
         self.inside: dict[int, int] = {}
 
     def digest(self, values: Any) -> str:
@@ -381,7 +390,6 @@ class Walk:
             return
         expression = to_sx(value)
         symbols = casadi.symvar(expression)
-        self.symbolic = self.symbolic or bool(symbols)
         function = casadi.Function("expression", symbols, [expression])
         self.put("expression", value.shape, [s.name() for s in symbols], function.serialize())
 
