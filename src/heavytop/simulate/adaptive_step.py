@@ -140,7 +140,7 @@ class ChosenSteps:
         """Energy exchanged and lost up to where each trajectory is."""
         batch = self.problem.batch
         state = {name: array.reshape((*batch, *array.shape[1:])) for name, array in self.state.items()}
-        return self.code.closed(self.problem, state, self.t.reshape(batch))
+        return self.code.entered(self.problem, state, self.t.reshape(batch))
 
     def _records(self) -> Records:
         """All records (n, trajectories, ...); without the second axis if there is no batch."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cache, cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from heavytop.compile import Functions, Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
 from heavytop.functions import Value
-from heavytop.system import with_time
+from heavytop.system import MANIFOLD_TOLERANCE, with_time
 
 if TYPE_CHECKING:
     from heavytop.system import EquationTerms, Model
@@ -230,9 +231,21 @@ class ModelDynamics(Dynamics):
         self.q_units, self.v_units, self.u_units = model.q_units, model.v_units, model.u_units
         self.equations_key = model.description.equations_key
         self.has_time = model.description.time is not None
+        self._equations_of_q = len(model.coordinates.constraint_names)
 
     def is_on_manifold(self, q: Any) -> bool:
-        return self.model.is_on_manifold(q, wait=0)
+        if type(q) is not np.ndarray or q.shape != (self.nq,) or q.dtype != np.float64 or not isfinite(q.dot(q)):
+            return False
+        if not self._equations_of_q:
+            return True
+        if not self.model.native:
+            return False
+        (phi,) = self._manifold(q, self._nominal)
+        return bool(phi.dot(phi) <= MANIFOLD_TOLERANCE**2)
+
+    @cached_property
+    def _manifold(self) -> Kernel:
+        return self.model.compiled("constraints")
 
     def _make_key(self) -> str | None:
         return self.model.key
@@ -373,8 +386,12 @@ class ModelDynamics(Dynamics):
         e = self.model.expressions
         return trace_of(name, {label: getattr(e, label) for label in (*inputs, "p")} | dict(more or {}), outputs)
 
+    @cached_property
+    def _nominal(self) -> np.ndarray:
+        return self.model.parameter_vector()
+
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
-        return self.model.parameter_vector(parameters)
+        return self.model.parameter_vector(parameters) if parameters else self._nominal.copy()
 
 
 def _is_identity(velocity: Traced, nv: int) -> bool:

@@ -19,7 +19,7 @@ stays below ``SHARE`` of that of the steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,8 +173,8 @@ SELDOM = 128
 NEVER = 1e300
 FIRST, REST, KINETIC, STORED, WORKED, ERROR, SINCE, LAST, LEDGER = range(9)
 """Entries: B and V at the start; the largest T, ``|V - V_start|`` and sum of magnitudes of all work; the largest ``|B - B_start|``; since when that
-exceeds ``EXCHANGED`` of the sum of the three before; time of the last entry. SINCE is NEVER if it does not, and -NEVER where the next entry is the
-first, as the first step closes the loops of a rounded start."""
+exceeds ``EXCHANGED`` of the sum of the three before; time of the last entry. SINCE is NEVER if it does not, -NEVER before the first entry, and -2
+NEVER where that does not count, as the first step closes the loops of a rounded start."""
 
 
 @dataclass(frozen=True)
@@ -198,15 +198,8 @@ class Ledger:
         return cls(float(row[KINETIC] + row[STORED] + row[WORKED]), float(row[ERROR]), float(row[SINCE]))
 
 
-def opened(
-    dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray, t: float, closing: np.ndarray | bool
-) -> np.ndarray:
-    """The ledger at the start (*batch, LEDGER); ``closing`` where the first step closes loops."""
-    kinetic, potential = dynamics.kernel("energies")(q, v, p)  # type: ignore[misc]
-    first = np.zeros((*kinetic.shape, LEDGER))
-    first[..., FIRST], first[..., REST], first[..., KINETIC] = kinetic + potential, potential, kinetic
-    first[..., SINCE], first[..., LAST] = np.where(closing, -NEVER, NEVER), t
-    return first
+BLANK = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -NEVER, 0.0])
+"""The ledger before its first entry."""
 
 
 def flow(power: Traced, gross: bool) -> Traced:
@@ -219,66 +212,43 @@ def flow(power: Traced, gross: bool) -> Traced:
     return trace_of("flow", s, {"flow": vector(*values)})
 
 
-def ledger(dynamics: Dynamics, work: int, net: int, power: Traced | None, ahead: bool) -> Traced:
-    """(q, v, p, t, h, work, flow, u, ledger) -> ledger at the end of a step.
+def ledger(dynamics: Dynamics, work: int, net: int, power: Traced | None) -> Traced:
+    """(q, v, p, t, work, flow, u, ledger) -> ledger with this state entered.
 
     Parameters
     ----------
     work, net : sizes of the work and of the flow integrated along (:func:`flow`); 0 if they are not.
     power : where only the net flow is integrated, its magnitude is sampled with each entry; None: not.
-    ahead : whether the end of the step is ``t + h``, else it is ``t``.
     """
     energies = dynamics.energies()
     assert energies is not None
     s = {"q": symbol("q", dynamics.nq), "v": symbol("v", dynamics.nv), "p": symbol("p", len(dynamics.parameter_names))}
-    s |= {"t": symbol("t")} | ({"h": symbol("h")} if ahead else {})
+    s |= {"t": symbol("t")}
     s |= ({"work": symbol("work", work)} if work else {}) | ({"flow": symbol("flow", net)} if net else {})
     s |= {"u": symbol("u", dynamics.nu)} if power is not None else {}
-    t, before = s["t"] + s["h"] if ahead else s["t"], symbol("ledger", LEDGER)
-    entries = [before[k] for k in range(LEDGER)]
-    entering, worked = worked_so_far(
-        [s["work"][k] for k in range(work)], [s["flow"][k] for k in range(net)], entries[WORKED]
-    )
+    t, before = s["t"], symbol("ledger", LEDGER)
+    first, rest, fastest, stored, worked, error, since, last = (before[k] for k in range(LEDGER))
+    entering: Any = 0.0
+    if work:  # of inputs, dissipated, of drivers
+        shares = [s["work"][k] for k in range(work)]
+        entering = sum(sign * share for sign, share in zip((1.0, -1.0, 1.0), shares, strict=False))
+        worked = np.maximum(worked, sum(np.abs(share) for share in shares))
+    if net:
+        entering = s["flow"][0]
+        worked = np.maximum(worked, np.abs(s["flow"][net - 1]))
     if power is not None:
         gross = flow(power, True).expressions(s["q"], s["v"], s["u"], s["p"])[0][1]
-        worked = worked + (t - entries[LAST]) * gross
+        worked = worked + np.where(since <= -NEVER, 0.0, t - last) * gross
     kinetic, potential = energies.expressions(s["q"], s["v"], s["p"])
-    after = entered(entries, kinetic, potential, entering, worked, t)
-    return trace_of("ledger", {**s, "ledger": before}, {"ledger": vector(*after)})
-
-
-def worked_so_far(
-    work: Sequence[Array], net: Sequence[Array], worked: Array, maximum: Callable[..., Any] = np.maximum
-) -> tuple[Array, Array]:
-    """Net work since the start, and the sum of magnitudes, from what was integrated along: (inputs, dissipated, drivers), or the flow."""
-    entering: Any = sum(sign * share for sign, share in zip((1.0, -1.0, 1.0), work, strict=False))
-    if work:
-        worked = maximum(worked, sum(abs(share) for share in work))
-    if net:
-        entering = net[0]
-        worked = maximum(worked, net[1] if len(net) > 1 else abs(net[0]))
-    return entering, worked
-
-
-def entered(
-    before: Sequence[Array],
-    kinetic: Array,
-    potential: Array,
-    entering: Array,
-    worked: Array,
-    t: Array | float,
-    maximum: Callable[..., Any] = np.maximum,
-    where: Callable[..., Any] = np.where,
-) -> list[Any]:
-    """The entries after a state: work that entered, less that which left, and the sum of magnitudes."""
-    first, rest, fastest, stored, _, error, since, _ = before
     balance = kinetic + potential - entering
-    first = where(since <= -NEVER, balance, first)
-    fastest, stored = maximum(fastest, kinetic), maximum(stored, abs(potential - rest))
-    error = maximum(error, abs(balance - first))
-    allowed = EXCHANGED * (fastest + stored + worked) + ROUNDING * (kinetic + abs(potential) + worked)
-    since = where(error > allowed, where(abs(since) < NEVER, since, t), NEVER)
-    return [first, rest, fastest, stored, worked, error, since, t]
+    first, rest = np.where(since <= -NEVER, balance, first), np.where(since <= -NEVER, potential, rest)
+    fastest, stored = np.maximum(fastest, kinetic), np.maximum(stored, np.abs(potential - rest))
+    error = np.maximum(error, np.abs(balance - first))
+    allowed = EXCHANGED * (fastest + stored + worked) + ROUNDING * (kinetic + np.abs(potential) + worked)
+    now = np.where(error > allowed, np.where(np.abs(since) < NEVER, since, t), NEVER)
+    since = np.where(since < -NEVER, -NEVER, now)
+    after = vector(first, rest, fastest, stored, worked, error, since, t)
+    return trace_of("ledger", {**s, "ledger": before}, {"ledger": after})
 
 
 def _largest(values: Array) -> Array:

@@ -93,7 +93,7 @@ class FixedStep:
             self.events,
             None if self.at.watch is None else state[self.at.watch],
             None if self.at.law_failure is None else state[self.at.law_failure],
-            self.code.closed(problem, state, problem.start_time + problem.step * done),
+            self.code.entered(problem, state, problem.start_time + problem.step * done),
             problem.start_time + problem.step * done,
             interrupted,
             wall_seconds=time.perf_counter() - begin,

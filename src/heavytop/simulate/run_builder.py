@@ -100,7 +100,7 @@ def _mark_unsolved(problem: RunProblem, recording: Recording) -> None:
 def _unbalanced(problem: RunProblem, recording: Recording) -> dict[tuple[int, ...], Ledger]:
     """Trajectories that are finite but whose balance of energy is wrong: they end where it became so."""
     rows = recording.ledger
-    if rows is None or (rows[..., SINCE] >= NEVER).all():
+    if rows is None or (rows[SINCE] >= NEVER if rows.ndim == 1 else (rows[..., SINCE] >= NEVER).all()):
         return {}
     found: dict[tuple[int, ...], Ledger] = {}
     for index in map(tuple, np.argwhere((rows[..., SINCE] < NEVER) & np.isnan(recording.failed)).tolist()):

@@ -12,7 +12,7 @@ from heavytop.compile import Kernel, Schedule, Stepper, Traced, trace
 from heavytop.coordinates import Coordinates
 from heavytop.functions import is_local, key, store
 from heavytop.simulate.dynamics import Dynamics
-from heavytop.simulate.energy_monitor import CLOSING, LEDGER, WORKED, beginning, entered, opened, worked_so_far
+from heavytop.simulate.energy_monitor import BLANK, CLOSING, SINCE, beginning, ledger
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.integrators.error_control import dense_output
 from heavytop.simulate.plant import Control
@@ -29,6 +29,7 @@ class Native:
     events : their values as a kernel of (t, q, v); None if there are none.
     dense : states within an attempt, see :func:`.dense_output`; None where the step is fixed.
     between : configurations within a fixed step, see :func:`between`; None without events.
+    ledger : entry of one state in the ledger (:func:`.energy_monitor.ledger`); None if none is kept.
     """
 
     stepper: Stepper
@@ -36,6 +37,7 @@ class Native:
     events: Kernel | None
     dense: Kernel | None = None
     between: Kernel | None = None
+    ledger: Kernel | None = None
 
     def start(self, problem: RunProblem) -> dict[str, np.ndarray]:
         """The state of the stepper at the start of a run; missing entries are zero."""
@@ -46,35 +48,23 @@ class Native:
         if at.watch is not None:
             state[at.watch] = beginning(problem.dynamics, problem.q, problem.v, problem.p)
         if at.ledger is not None:
-            closing = state[at.watch][..., CLOSING] > 0.0 if at.watch is not None else False
-            state[at.ledger] = opened(problem.dynamics, problem.q, problem.v, problem.p, problem.start_time, closing)
+            state[at.ledger] = BLANK
+            if at.watch is not None:
+                closing = state[at.watch][..., CLOSING, None] > 0.0
+                state[at.ledger] = np.where(closing & (np.arange(len(BLANK)) == SINCE), 2.0 * BLANK, BLANK)
         if at.memory is not None:
             state[at.memory] = problem.memory
         zeros = {name: np.zeros(layout.shapes[name]) for name in layout.state}
         return {name: state.get(name, zero) for name, zero in zeros.items()}
 
-    def closed(self, problem: RunProblem, state: dict[str, np.ndarray], t: np.ndarray | float) -> np.ndarray | None:
-        """The ledger (*batch, n) with the last states entered."""
-        at, dynamics = self.terminals, problem.dynamics
-        energies = dynamics.kernel("energies") if at.ledger is not None else None
-        if energies is None or at.ledger is None:
+    def entered(self, problem: RunProblem, state: dict[str, np.ndarray], t: np.ndarray | float) -> np.ndarray | None:
+        """The ledger (*batch, n) with these states entered; None if none is kept."""
+        at = self.terminals
+        if self.ledger is None or at.ledger is None:
             return None
-        kinetic, potential = energies(state[at.q], state[at.v], dynamics.at_times(problem.p, t))
-        if not problem.batch:  # without the overhead of arrays
-            before = state[at.ledger].tolist()
-            work, flow = ([] if name is None else state[name].tolist() for name in (at.work, at.flow))
-            entering, worked = worked_so_far(work, flow, before[WORKED], max)
-            energy = float(kinetic), float(potential)
-            return np.array(entered(before, *energy, entering, worked, float(t), max, lambda c, a, b: a if c else b))
-        before = _columns(np.broadcast_to(state[at.ledger], (*problem.batch, LEDGER)))
-        work, flow = ([] if name is None else _columns(state[name]) for name in (at.work, at.flow))
-        entering, worked = worked_so_far(work, flow, before[WORKED])
-        return np.stack(np.broadcast_arrays(*entered(before, kinetic, potential, entering, worked, t)), axis=-1)
-
-
-def _columns(rows: np.ndarray) -> list[np.ndarray]:
-    """The entries (...) of rows (..., n)."""
-    return list(np.moveaxis(rows, -1, 0))
+        integrated = [state[name] for name in (at.work, at.flow) if name is not None]
+        p = problem.dynamics.at_times(problem.p, t)
+        return self.ledger(state[at.q], state[at.v], p, np.asarray(t, float), *integrated, state[at.ledger])[0]
 
 
 def step_key(integrator: Integrator, control: Control, events: Traced | None) -> str | None:
@@ -102,15 +92,18 @@ def native(problem: RunProblem, events: Traced | None, step: str | None, lanes: 
         inside = None if integrator.chooses_step else events
         stepper = _stepper(problem, _inside(integrator, problem.plan.control), inside, mark, lanes)
         at = Terminals.of(stepper)
+        entry = None
+        if at.ledger is not None:
+            work, net = (0 if name is None else stepper.layout.shapes[name][0] for name in (at.work, at.flow))
+            entry = _kernel(dynamics, f"ledger {work} {net}", lambda: ledger(dynamics, work, net, None))
         if integrator.chooses_step:
             flats = stepper.layout.shapes[at.own["dense_flats"]][0]
             within = _kernel(dynamics, f"dense {flats}", lambda: dense_output(dynamics.coordinates, flats))
-            return Native(stepper, at, None if events is None else Kernel(events), within)
+            return Native(stepper, at, None if events is None else Kernel(events), within, ledger=entry)
         if events is None:
-            return Native(stepper, at, None)
-        return Native(
-            stepper, at, Kernel(events), None, _kernel(dynamics, "between", lambda: between(dynamics.coordinates))
-        )
+            return Native(stepper, at, None, ledger=entry)
+        within = _kernel(dynamics, "between", lambda: between(dynamics.coordinates))
+        return Native(stepper, at, Kernel(events), None, within, entry)
 
     where = (
         None

@@ -25,7 +25,7 @@ from heavytop.simulate.integrators import Integrator, as_integrator
 from heavytop.simulate.recording import RunProblem
 from heavytop.simulate.run import Run
 from heavytop.simulate.run_builder import make_run
-from heavytop.simulate.run_compilation import native, step_key
+from heavytop.simulate.run_compilation import Native, native, step_key
 from heavytop.simulate.user_dynamics import UserDynamics
 from heavytop.system import CLOSED, TIME, with_time
 
@@ -49,6 +49,7 @@ class RunParts(NamedTuple):
     breakpoints : times in s at which steps end.
     is_constrained : whether loops or constraints must hold at the start.
     monitored : whether the energy is monitored.
+    native : the native code by lanes, balance and watch, as far as it was needed.
     """
 
     integrator: Integrator
@@ -60,7 +61,8 @@ class RunParts(NamedTuple):
     code: str | None
     is_constrained: bool
     monitored: bool
-    breakpoints: tuple[float, ...] = ()
+    breakpoints: tuple[float, ...]
+    native: dict[tuple[int, bool, bool], Native]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,7 +139,7 @@ class RunSpec(Value):
         if found is None or (self.inputs is not None and not isinstance(self.inputs, np.ndarray)):
             return None
         named = [found, self.until, self.step, self.record_every, self.hold, self.control_step, self.start_time]
-        named.append(tuple(np.ravel(self.breakpoints).tolist()))
+        named.append(tuple(np.ravel(self.breakpoints).tolist()) if np.size(self.breakpoints) else ())
         inputs = None if self.inputs is None else (self.inputs.shape, self.inputs.tobytes())
         for value in (self.integrator, self.control, self.reference, self.events):
             if value is not None and type(value) is not str:
@@ -174,7 +176,7 @@ class RunSpec(Value):
         constrained = any(dynamics.kernel(name) is not None for name in ("relative_residuals", "residual"))
         monitored = dynamics.kernel("kept") is not None
         breakpoints = self._breakpoints(integrator, size, steps)
-        return RunParts(integrator, size, steps, plan, events, traced, code, constrained, monitored, breakpoints)
+        return RunParts(integrator, size, steps, plan, events, traced, code, constrained, monitored, breakpoints, {})
 
     def _breakpoints(self, integrator: Integrator, step: float, steps: int) -> tuple[float, ...]:
         """The breakpoints within the run, in order; with a fixed step they must be at the ends of steps."""
@@ -247,7 +249,10 @@ class RunSpec(Value):
     def _run(self, problem: RunProblem, parts: RunParts, subject: Any) -> Run:
         lanes = 1 if problem.count == 1 else batch_lanes()
         clock = time.perf_counter()
-        code, made = native(problem, parts.traced, parts.code, lanes)
+        code, made = parts.native.get((lanes, problem.balance, problem.watched)), False
+        if code is None:
+            code, made = native(problem, parts.traced, parts.code, lanes)
+            parts.native[lanes, problem.balance, problem.watched] = code
         seconds = time.perf_counter() - clock if made else 0.0
         recording = (ChosenSteps if problem.integrator.chooses_step else FixedStep)(problem, code).run()
         recording.compile_seconds = seconds

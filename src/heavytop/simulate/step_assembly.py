@@ -189,6 +189,7 @@ class _Assembly:
                 f"plant.retract make it, got {end!r}."
             )
         self._law_failure(tape)  # while the slots still hold the start of the step
+        self._ledger(tape)
         values = end.values()
         if not method.carries_velocity:
             del values[plant.v]
@@ -201,7 +202,7 @@ class _Assembly:
             tape.write([plant.q, plant.v], [tape.value(x, "end") for x in ends])
         lasting = [
             slot
-            for slot in (memory, self._watch(tape), self._ledger(tape), plant.law_failure)
+            for slot in (memory, self._watch(tape), plant.ledger, plant.law_failure)
             if slot is not None and slot not in values
         ]
         return [*values, *lasting]
@@ -233,21 +234,17 @@ class _Assembly:
         tape.call(function, (*inputs, plant.watch), (plant.watch,))
         return plant.watch
 
-    def _ledger(self, tape: Tape) -> Slot | None:
-        """Enter the state in the ledger."""
+    def _ledger(self, tape: Tape) -> None:
+        """Enter the state at the start of the step in the ledger."""
         plant = self.plant
         if plant.ledger is None:
-            return None
-        slots = {"q": plant.q, "v": plant.v, "p": plant.parameters, "t": plant.clock, "h": plant.size, "u": plant.u}
+            return
+        slots = {"q": plant.q, "v": plant.v, "p": self._now(tape), "t": plant.clock, "u": plant.u}
         slots |= {"work": plant.work, "flow": plant.flow}
-        if plant.dynamics.has_time:
-            slots["p"] = tape.value(plant.p_at(1.0, moved=True), "p end").slot
         work, flow = (0 if slot is None else slot.shape[0] for slot in (plant.work, plant.flow))
-        power = plant.power if flow == 1 else None
-        function = ledger(plant.dynamics, work, flow, power, ahead=plant.clock is plant.time)
+        function = ledger(plant.dynamics, work, flow, plant.power if flow == 1 else None)
         inputs = [slot for name in function.inputs if (slot := slots.get(name)) is not None]
         tape.call(function, (*inputs, plant.ledger), (plant.ledger,))
-        return plant.ledger
 
     def _record(self, state: list[Slot]) -> list[Slot]:
         plant = self.plant

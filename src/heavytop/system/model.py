@@ -379,7 +379,7 @@ class Model(Value, Shown):
     def _configuration(self, q: Array, closed: bool = False, parameters: Parameters = None) -> Array:
         if is_symbolic(q):
             return q
-        if not self.is_on_manifold(q):
+        if not self._is_on_manifold(q):
             q = self._checked_configuration(q)
         if closed and self._has_loops:
             self._check_closed(q, parameters)
@@ -390,13 +390,13 @@ class Model(Value, Shown):
         """Whether equations phi(q) = 0 hold beyond those of the coordinates."""
         return self.is_constrained and bool(np.any(self.holonomic_rows))
 
-    def is_on_manifold(self, q: Array, wait: int = QUICK_FROM) -> bool:
-        """Whether this is one configuration, finite and on its manifold, by a fast test; False: check closely, as always in ``wait`` calls."""
+    def _is_on_manifold(self, q: Array) -> bool:
+        """Whether this is one configuration, finite and on its manifold, by a fast test; False: check closely, as in the first calls."""
         if type(q) is not np.ndarray or q.shape != (self.nq,) or q.dtype != np.float64 or not is_finite(q):
             return False
         if not self._equations_of_q:
             return True
-        if next(self._configurations_seen) <= wait or not self.native:
+        if next(self._configurations_seen) <= QUICK_FROM or not self.native:
             return False
         (phi,) = self._manifold(q, self._default_parameters)
         return bool(phi.dot(phi) <= MANIFOLD_TOLERANCE**2)
