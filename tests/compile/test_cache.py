@@ -29,8 +29,9 @@ def tiny(tag=1.0):
 
 
 def spawn(code, folder, **options):
-    source = Path(__file__).resolve().parents[2] / "src"
-    environment = {**os.environ, "PYTHONPATH": str(source), "HEAVYTOP_CACHE": str(folder)}
+    root = Path(__file__).resolve().parents[2]
+    sources = os.pathsep.join(str(root / name) for name in ("src", "benchmarks", "theory"))
+    environment = {**os.environ, "PYTHONPATH": sources, "HEAVYTOP_CACHE": str(folder)}
     return subprocess.Popen(
         [sys.executable, "-c", code],
         env=environment,

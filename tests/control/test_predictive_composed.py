@@ -139,7 +139,7 @@ def test_unsupported_uses_are_rejected(cart: ht.Model, act, error, message: str)
 
 
 def test_another_plant_is_rejected(cart: ht.Model, quad: ht.Model) -> None:
-    with pytest.raises(ControlError, match=f"'{cart.name}' with nq = 2.*'{quad.name}' has {quad.nq}"):
+    with pytest.raises(ControlError, match=f"'{cart.name}' with nq = 2.*'{quad.name}' has nq = {quad.nq}"):
         ht.simulate(quad, (quad.neutral(), np.zeros(6)), 0.1, 0.01, control=control.mpc(cart, [0.0, 0.0], **SHORT))
 
 
