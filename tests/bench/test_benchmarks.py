@@ -63,6 +63,7 @@ def marked(name):
 
 
 @pytest.mark.parametrize("name", [marked(n) for n in registry.BENCHMARKS if n != "ready"])
+@pytest.mark.thorough
 def test_without_peers_own_figures_are_reported(name, no_peers):
     report = registry.run(name, BenchEffort.tiny())
     assert report.name == name
@@ -206,6 +207,7 @@ def test_registry_names_every_module():
         registry.run("forwrad")
 
 
+@pytest.mark.thorough
 def test_command_prints_one_json_object(no_peers):
     result = CliRunner().invoke(app, ["bench", "threads", "forward", "--quick", "--json"])
     assert result.exit_code == 0, result.output
@@ -251,6 +253,7 @@ def test_other_load_is_noted(monkeypatch, no_peers):
     assert host().triple in machine.describe()["native"]
 
 
+@pytest.mark.thorough
 def test_parts_of_a_benchmark_run_alone(no_peers):
     lines: list[str] = []
     report = registry.run("plan:problems", replace(BenchEffort.tiny(), progress=lines.append))
@@ -293,6 +296,7 @@ def planned(peer: Peer) -> BenchReport:
     return report
 
 
+@pytest.mark.thorough
 def test_planners_are_compared_by_cost_arrival_and_time():
     report = planned(OurPlanner())
     kinds = ["ours", "ours, plan to 1e-8", "planner, from straight"]

@@ -46,6 +46,7 @@ def test_reference_is_that_of_the_golden_data():
 
 
 @pytest.mark.parametrize(("method", "limit"), [("rkmk4", 3e-5), ("rkmk8", 1e-7), (RKMK45(1e-12, 1e-10), 1e-6)])
+@pytest.mark.thorough
 def test_our_runs_reach_the_reference(method, limit):
     omega, attitude = errors_of(our_run(model_of(UNSTABLE), UNSTABLE, 1e-3, 1000, method)(), END)
     assert omega < limit

@@ -48,6 +48,7 @@ def test_summary_of_every_built_in_system(name: str) -> None:
     assert max(map(len, output.splitlines())) <= 110
 
 
+@pytest.mark.thorough
 def test_short_equations_are_shown_and_long_ones_are_pointed_to() -> None:
     assert "M[1,2] = -L_p·L_r·m_p·cos(α)/2" in run("derive", "furuta")
     long = run("derive", "tricopter-load")

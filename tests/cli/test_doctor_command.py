@@ -18,6 +18,7 @@ def run(*arguments: str, code: int = 0) -> str:
     return result.output
 
 
+@pytest.mark.thorough
 def test_all_is_well() -> None:
     output = run()
     assert output.count("✓") == len(selfcheck.CHECKS)

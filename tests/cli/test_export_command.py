@@ -25,6 +25,7 @@ def test_exported_code_passes_its_own_test(tmp_path, precision):
     assert made.returncode == 0, made.stdout + made.stderr
 
 
+@pytest.mark.thorough
 def test_mechanisms_export_too(tmp_path):
     assert run("export", "four-bars:2", str(tmp_path / "bars"), "-f", "acceleration").exit_code == 0
     made = subprocess.run(["make", "-C", str(tmp_path / "bars"), "test"], capture_output=True, text=True, timeout=GUARD)

@@ -149,6 +149,7 @@ def test_output_that_cannot_show_every_character() -> None:
     ("arguments", "unbuffered"),
     [(("--help",), ""), (("derive", "--help"), "1"), (("derive", "--list"), "1"), (("derive", "furuta"), "")],
 )
+@pytest.mark.thorough
 def test_output_to_a_full_disk(arguments: tuple[str, ...], unbuffered: str) -> None:
     """Also if the output is buffered until the end of the process."""
     with open("/dev/full", "w") as full:
@@ -165,6 +166,7 @@ def test_output_to_a_full_disk(arguments: tuple[str, ...], unbuffered: str) -> N
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.thorough
 def test_output_that_nothing_reads(unbuffered: str) -> None:
     """``heavytop derive --list | head -0``: no message, and no second attempt at the end of the process."""
     process = subprocess.Popen(

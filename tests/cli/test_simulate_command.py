@@ -49,6 +49,7 @@ def test_page(tmp_path: Path) -> None:
     assert "does not exist" in run("pendulum", "--page", str(tmp_path / "none" / "run.html"), code=2)
 
 
+@pytest.mark.thorough
 def test_file_with_start_inputs_and_events(tmp_path: Path) -> None:
     path = tmp_path / "robot.py"
     path.write_text(ROBOT, "utf-8")

@@ -47,6 +47,7 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_run_status_and_again(study: Path, tmp_path: Path) -> None:
     store = tmp_path / "study.zarr"
     code, text = run(study, "--store", store, "--page", tmp_path / "study.html")
@@ -65,6 +66,7 @@ def test_run_status_and_again(study: Path, tmp_path: Path) -> None:
     assert np.all(data.speed.values > 0)
 
 
+@pytest.mark.thorough
 def test_everything_as_json(study: Path, tmp_path: Path) -> None:
     store, page = tmp_path / "study.zarr", tmp_path / "study.html"
 

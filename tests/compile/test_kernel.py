@@ -213,6 +213,7 @@ def test_packed_form(kernel):
             kernel.address(wrong)
 
 
+@pytest.mark.thorough
 def test_chunks_agree():
     arm = chain(4)
     a = np.random.default_rng(0).normal(size=(3, 11, 4))

@@ -131,6 +131,7 @@ def test_a_cut_program_keeps_few_values_waiting() -> None:
 
 
 @pytest.mark.parametrize("name", ["acceleration", pytest.param("acceleration_derivatives", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
 def test_neither_cuts_nor_lanes_change_a_bit(name: str, tmp_path) -> None:
     model = chain(6).derive()
     traced, rng = model.traced(name), np.random.default_rng(1)

@@ -176,6 +176,7 @@ def test_time_per_call(lab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@pytest.mark.thorough
 def test_law_as_c(lab, tmp_path) -> None:
     """The exported law compiles as C99 without warnings and passes its own test: same inputs as here."""
     law = lab.law("quadcopter", "Ed", (0.0, 6.0, 100.0))

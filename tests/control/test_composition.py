@@ -245,6 +245,7 @@ def test_noise_is_a_function_of_time() -> None:
         noisy.signal(np.array([-1.0]))
 
 
+@pytest.mark.thorough
 def test_events_and_adaptive_steps_see_the_same_noise() -> None:
     """Locating an event repeats a step; another noise there would put the crossing elsewhere."""
     noisy = Noisy(ht.Feedback(lambda q, v: -30 * q - 4 * v, ("q", "v")), MODEL, 0.05, 0.3, seed=1, period=0.05)

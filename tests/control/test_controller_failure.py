@@ -93,6 +93,7 @@ def test_the_outcome_of_a_run_into_the_singularity(integrator: str, hold: str) -
     assert np.nanmax(run.channels["status"]) in (0.0, 1.0)
 
 
+@pytest.mark.thorough
 def test_with_error_control() -> None:
     law = computed_torque(elbow(), stiffness=4.0, damping=4.0)
     for hold in ("continuous", "zero-order"):

@@ -34,6 +34,7 @@ def check_consistent(reference: Reference, times: np.ndarray, tolerance: float =
     np.testing.assert_allclose((v1 - v0) / (2 * h), a, atol=tolerance * max(1.0, np.abs(a).max()))
 
 
+@pytest.mark.thorough
 def test_yaw_is_the_integral_of_the_prescribed_rate() -> None:
     """On the spot: R = rotation about z by the integral of the rate, several turns."""
     reference = flat_reference(
@@ -77,6 +78,7 @@ def with_arm() -> ht.Model:
     return system.derive()
 
 
+@pytest.mark.thorough
 def test_tree_references_are_feasible_and_move_the_common_centre_of_mass() -> None:
     model = with_arm()
     path = {"upper": lambda t: 0.5 * np.sin(1.3 * t), "lower": lambda t: 0.8 - 0.3 * np.cos(2.0 * t)}
@@ -162,6 +164,7 @@ def test_shares_of_least_snap() -> None:
         snap_shares([[0, 0, 0], [0, 0, 0]])
 
 
+@pytest.mark.thorough
 def test_times_as_short_as_the_limits_allow() -> None:
     """Within the limits, and infeasible if slightly faster."""
     curve = timed_snap(QUAD.model, POINTS, QUAD.limits, margin=0.0)

@@ -97,6 +97,7 @@ def closed(law: Law, x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("build", [boom, arm, magnets, crank, car])
+@pytest.mark.thorough
 def test_losses_of_rank_are_named_and_bounded(build: Callable[[], System]) -> None:
     law = made(build)
     model, rng, found = law.model, np.random.default_rng(1), 0

@@ -32,6 +32,7 @@ def optimality(H: np.ndarray, x: np.ndarray, u: np.ndarray, lower: np.ndarray, u
 
 @given(st.integers(0, 10_000), st.integers(1, 5))
 @settings(max_examples=40, deadline=None)
+@pytest.mark.thorough
 def test_box_qp_is_optimal(seed: int, n: int) -> None:
     H, x, lower, upper = problem(seed, n)
     u = box_qp(H, x, lower, upper)
@@ -233,6 +234,7 @@ def test_inactive_limits_cost_almost_nothing(lab) -> None:
 
 
 @pytest.mark.parametrize("n", [4, 5])
+@pytest.mark.thorough
 def test_lanes_within_and_beyond_their_limits_side_by_side(n: int) -> None:
     H, _, lower, upper = problem(5, n)
     kernel = Kernel(trace(lambda H, x: box_qp(H, x, lower, upper), {"H": (n, n), "x": (n,)}, name="box"), lanes=4)

@@ -37,6 +37,7 @@ def quad() -> ht.Model:
     return ht.library.quadcopter().derive()
 
 
+@pytest.mark.thorough
 def test_regulator_at_rest_is_the_algebraic_one(cart: ht.Model) -> None:
     """With short steps the gains become those of the continuous Riccati equation of ``model.linearize``."""
     A, B = cart.linearize([0.0, 0.0])
@@ -159,6 +160,7 @@ def test_many_random_starts_recover(quad: ht.Model) -> None:
     assert max(_off(quad, ahead, start) for start in _random_starts(quad, 1000)) < 1e-5
 
 
+@pytest.mark.thorough
 def test_a_program_without_solution_uses_the_planned_inputs(quad: ht.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     ahead = control.mpc(quad, limits=(0.0, 9.0))
     start = quad.neutral() + np.r_[0.5, np.zeros(11)]
@@ -170,6 +172,7 @@ def test_a_program_without_solution_uses_the_planned_inputs(quad: ht.Model, monk
     assert np.all(np.isfinite(ahead.q))
 
 
+@pytest.mark.thorough
 def test_warm_starts_do_not_change_the_solution(quad: ht.Model) -> None:
     """Through samples with and without active limits and slacks."""
     ahead = control.mpc(quad, limits=(0.0, 8.8), speeds={quad.v_names[2]: (-1.0, 1.0)})
@@ -311,6 +314,7 @@ def turning(model: ht.Model, **options: float) -> Reference:
     return Reference.from_function(model, lambda t: ht.vector(RATE * t), **options)
 
 
+@pytest.mark.thorough
 def test_a_regulator_follows_a_periodic_motion_indefinitely() -> None:
     model = pendulum()
     law = control.lqr(model, turning(model, period=TURN), CHEAP)
@@ -347,6 +351,7 @@ def heavy_cart() -> ht.Model:
     return system.derive()
 
 
+@pytest.mark.thorough
 def test_regulators_use_the_parameters_of_a_plan() -> None:
     model, mass = heavy_cart(), {"mass": 3.0}
     plan = ht.plan(model, [0.0], [1.0], 2.0, parameters=mass)
@@ -366,6 +371,7 @@ def _gains(mass: float) -> np.ndarray:
     return B.T @ P / 0.1
 
 
+@pytest.mark.thorough
 def test_prediction_uses_parameters() -> None:
     model, mass = heavy_cart(), {"mass": 3.0}
     ahead = control.mpc(model, [1.0], parameters=mass, horizon=10)
@@ -381,6 +387,7 @@ def test_prediction_uses_parameters() -> None:
 # --- regions ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_region_starts_at_the_start_of_its_motion() -> None:
     """Also for the same motion of a boom with another start time."""
     system = ht.System(name="boom")

@@ -62,6 +62,7 @@ def test_each_trajectory_of_a_batch_has_its_memory(quad: ht.Model, start) -> Non
         np.testing.assert_allclose(both.q[:, k], one.q, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_delayed_measurements(quad: ht.Model, start) -> None:
     """Against a function that keeps the states of the last two samples."""
     options = {"until": 1.0, "step": 0.01, "control_step": 0.05}
@@ -273,6 +274,7 @@ def test_copies_have_their_own_memory(quad: ht.Model, start) -> None:
         np.testing.assert_allclose(twin(0.1, *start), later, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_two_controllers_of_one_model_in_threads(quad: ht.Model, start) -> None:
     other = quad.neutral() + np.r_[0.5, np.zeros(11)]
     options = {"until": 1.0, "step": 0.01, "control_step": 0.05}
@@ -305,6 +307,7 @@ def test_a_state_that_is_not_finite_gives_the_planned_inputs(quad: ht.Model, sta
         ht.simulate(quad, (np.full(12, np.nan), np.zeros(6)), 0.1, 0.01, control=ahead)
 
 
+@pytest.mark.thorough
 def test_a_motion_that_ends_is_held(cart: ht.Model) -> None:
     plan = ht.plan(cart, [0, 0], [0.5, 0], 1.5, limits=(-20, 20), steps=20, tolerance=1e-4)
     ahead = control.mpc(cart, plan.reference, limits=(-20, 20), horizon=30)
@@ -334,6 +337,7 @@ def test_a_sweep_has_a_controller_for_each_point(cart: ht.Model) -> None:
     np.testing.assert_allclose(same.data.q_t.values, found.data.q_t.values[1], atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_a_sweep_is_resumed_with_a_controller_that_has_run(cart: ht.Model, tmp_path: Path) -> None:
     """Its memory of other runs is not part of its key."""
     ahead = control.mpc(cart, [0.0, 0.0], limits=(-20, 20), horizon=5)
@@ -377,6 +381,7 @@ def test_joint_names_with_a_common_prefix() -> None:
     assert bounds.upper.tolist() == [2.0, 0.5]
 
 
+@pytest.mark.thorough
 def test_limits_of_joints_that_follow_others() -> None:
     """Limits of a mimic joint bound the joint it follows, and the narrower one counts: laws, predictive control and plans take ``system.limits``."""
     from heavytop.ocp import state_bounds

@@ -77,6 +77,7 @@ def test_the_c_program_returns_the_inputs_of_the_controller(quad: ht.Model, tmp_
 
 @needs_compiler
 @pytest.mark.parametrize("rounds", [0, 8])
+@pytest.mark.thorough
 def test_along_a_motion(tmp_path: Path, monkeypatch, rounds: int) -> None:
     """The caller supplies the reference, sample by sample; also with single exchanges of bounds only."""
     monkeypatch.setattr(mpc_export, "BLOCK_ROUNDS", rounds)

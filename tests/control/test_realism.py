@@ -65,6 +65,7 @@ def test_integral_action_sampled(lab, integral_law) -> None:
     np.testing.assert_allclose(run.q[-1, :3], flight.q[-1, :3], atol=5e-3)
 
 
+@pytest.mark.thorough
 def test_integral_action_takes_the_period_of_the_simulation(lab, integral_law) -> None:
     """The integral is that of the error, whatever the sampling; another sample time is refused."""
     model = lab.vehicle("quadcopter").model

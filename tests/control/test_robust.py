@@ -125,6 +125,7 @@ def test_sensors_are_late_noisy_and_biased_as_described() -> None:
     [pytest.param(STATE_ONLY, marks=pytest.mark.slow), Sensors(rotor_speeds=None)],
     ids=["velocity", "accelerometer"],
 )
+@pytest.mark.thorough
 def test_a_constant_force_is_found_and_answered(sensors: Sensors) -> None:
     """Wind of 3 m/s with the drag 0.2 N s/m on 0.9 kg: 0.667 m/s^2, and the vehicle returns without integral action."""
     vehicle = quadcopter()
@@ -207,6 +208,7 @@ def test_delay_and_lag_are_identified() -> None:
     np.testing.assert_allclose(run.channels["identified_lag"][-1, :, 0], lags, rtol=1e-9)
 
 
+@pytest.mark.thorough
 def test_the_prediction_is_the_state_of_now() -> None:
     """Late by 30 ms, turning and accelerating: what is predicted is where the vehicle is."""
     vehicle = craft()
@@ -247,6 +249,7 @@ def test_actuators_become_faster() -> None:
 # --- references -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_reference_with_drag_needs_thrust_along_its_axis_only() -> None:
     vehicle = craft()
     hull, p = Hull.of(vehicle.model), vehicle.propulsion

@@ -45,6 +45,7 @@ CLOSE = {"rtol": 8e-3, "atol": 6e-4}
 
 
 @pytest.mark.parametrize(("name", "kind"), ROWS)
+@pytest.mark.thorough
 def test_quadcopter(lab, name: str, kind: str) -> None:
     reference, until = lab.manoeuvre(name)
     law = lab.law("quadcopter", kind)
@@ -73,6 +74,7 @@ def test_nothing_happens_on_the_reference(lab, name: str, kind: str) -> None:
         pytest.param("flip", (0.866, 0.3118), marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.thorough
 def test_quadcopter_with_limits(lab, name: str, expected: tuple[float, float]) -> None:
     reference, until = lab.manoeuvre(name)
     law = lab.law("quadcopter", "Ed", (0.0, 6.0, 100.0))
@@ -127,6 +129,7 @@ TRICOPTER = {
 @pytest.mark.parametrize(
     ("name", "kind"), [pytest.param(*k, marks=() if k == ("roll", "B") else pytest.mark.slow) for k in TRICOPTER]
 )
+@pytest.mark.thorough
 def test_tricopter(lab, name: str, kind: str) -> None:
     model = lab.vehicle("tricopter").model
     reference, until = (level_loop(model), 6.0) if name == "loop" else (hover_roll(model), 4.0)

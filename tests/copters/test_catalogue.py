@@ -103,6 +103,7 @@ def test_missing_vehicles_are_named() -> None:
 
 
 @pytest.mark.parametrize("line", ["", "time_constant = 0.0", "time_constant = 1e-5"])
+@pytest.mark.thorough
 def test_motors_without_a_lag_fly_with_rotors(line: str) -> None:
     """Missing data are typical ones; motors faster than the steps do not diverge."""
     craft = read_airframe(GOOD.replace("speed = [0.0, 1400.0]", f"speed = [0.0, 1400.0]\n{line}"))

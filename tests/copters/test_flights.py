@@ -42,6 +42,7 @@ def looping() -> Flight:
     return fly(quadcopter(), "looping")
 
 
+@pytest.mark.thorough
 def test_looping_is_followed_and_balanced() -> None:
     numbers = looping().numbers()
     assert numbers["position error max [m]"] < 0.003
@@ -51,6 +52,7 @@ def test_looping_is_followed_and_balanced() -> None:
     assert looping().pose()[:, 2, 2].min() < -0.99
 
 
+@pytest.mark.thorough
 def test_commands_are_counted_before_the_lag() -> None:
     """With noise the commands are at their limits and chatter; the thrusts behind the lag of the motors show little of it."""
     flight = fly(quadcopter(), "hover", noise=40.0, rotors=True, until=0.3)
@@ -79,6 +81,7 @@ def test_commands_of_a_law_with_actuators() -> None:
     assert flight.numbers()["time at limits [%]"] == 100
 
 
+@pytest.mark.thorough
 def test_commands_of_a_detailed_plant() -> None:
     flight = fly(tricopter_with_load_full(), "hover", until=0.02)
     assert flight.commands.shape == (len(flight.t), 6)
@@ -126,6 +129,7 @@ def test_wind_payload_and_noise_disturb_but_do_not_destroy() -> None:
         Conditions(payload=-1)
 
 
+@pytest.mark.thorough
 def test_payload_without_integral_action_sags_as_predicted() -> None:
     flight = fly(quadcopter(), "hover", payload=0.1, integral=False)
     # z = -(m_t - m) g mbar / (m kbar), docs/control, with mbar = 1 and kbar = 4
@@ -191,6 +195,7 @@ def test_flights_with_rotors_that_lag_and_drag() -> None:
         RotorPlant(tricopter_with_load_full())
 
 
+@pytest.mark.thorough
 def test_rotors_fly_with_wind_noise_payload_and_delay() -> None:
     everything = {"wind": 2.0, "noise": 1.0, "payload": 0.05, "delay": 0.005}
     flight = fly(quadcopter(), "hover", rotors=True, until=3.0, **everything)

@@ -79,6 +79,7 @@ def test_the_remedy_of_missing_yaw_fits_its_cause() -> None:
     multicopter([replace(front, tilt="y"), *others], 0.9, moment)
 
 
+@pytest.mark.thorough
 def test_vehicles_that_fly_pass_in_all_units() -> None:
     for L, N in ((1.0, 1.0), (1e-4, 1e-9), (1e3, 1e6)):
         for count in (4, 6, 8):
@@ -90,6 +91,7 @@ def test_vehicles_that_fly_pass_in_all_units() -> None:
     multicopter(ring(3, 0.2, drag_ratio=0.02), 0.9, (0.008, 0.008, 0.014))  # three forces never turn it
 
 
+@pytest.mark.thorough
 def test_wind_blows_along_a_vector() -> None:
     times = np.linspace(0.0, 600.0, 5001)
     mean = np.mean(Breeze((0.0, -3.0, 1.0), 2).at(times), axis=0)

@@ -53,6 +53,7 @@ def test_inertia_of_a_rod() -> None:
     np.testing.assert_allclose(Limb("rod", 0.4, tip=tip).inertia.moment_at_com, moment, atol=1e-4)
 
 
+@pytest.mark.thorough
 def test_maneuver_leads_the_common_centre_of_mass_and_the_joints() -> None:
     craft = y6()
     maneuver = maneuvers.circle(craft, laps=1)

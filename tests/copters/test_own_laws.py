@@ -15,6 +15,7 @@ def craft():
     return quadcopter()
 
 
+@pytest.mark.thorough
 def test_the_named_law_given_as_an_object_flies_the_same(craft) -> None:
     hover = maneuvers.hover(craft, duration=0.3)
     start = craft.model.neutral(), np.array([0.5, 0, 0, 0, 0, 0.2])

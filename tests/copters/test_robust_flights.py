@@ -207,6 +207,7 @@ def test_a_controller_with_sensors_is_not_sensed_twice() -> None:
 
 
 @pytest.mark.parametrize("make", [bicopter, tricopter])
+@pytest.mark.thorough
 def test_the_robust_controller_rejects_tilting_rotors(make: Any) -> None:
     with pytest.raises(ControlError, match=r"tilting rotors: .*rotors=False"):
         fly(make(), "hover", law="robust", rotors=True)

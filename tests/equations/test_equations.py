@@ -379,6 +379,7 @@ def test_a_parameter_named_like_a_matrix_is_renamed() -> None:
     assert_equal(system.derive(native=False), equations)
 
 
+@pytest.mark.thorough
 def test_large_system_names_its_subexpressions() -> None:
     e = library.load("chain:5").derive().equations()
     assert e.definitions

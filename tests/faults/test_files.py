@@ -57,6 +57,7 @@ def test_the_shell_reports_a_full_disk(small_disk: Path) -> None:
     assert list(small_disk.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_a_full_disk_keeps_the_old_files(run: ht.Run, small_disk: Path) -> None:
     kept = small_disk / "out"
     kept.mkdir()

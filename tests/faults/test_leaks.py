@@ -43,6 +43,7 @@ def test_compiling_does_not_collect_memory(tmp_path) -> None:
     assert float(done.stdout) < 15e3
 
 
+@pytest.mark.thorough
 def test_code_goes_with_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """No engine of LLVM outlives the last model, run or kernel that uses it, but for the store of functions."""
     alive: list[weakref.ref] = []

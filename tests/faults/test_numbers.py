@@ -59,6 +59,7 @@ def test_a_law_that_is_nan_ends_the_run(law: Any) -> None:
     assert "'motor' at t = 0 s" in run.outcome.message
 
 
+@pytest.mark.thorough
 def test_a_strut_without_length_is_named() -> None:
     system = ht.System(name="jack")
     system.body("mass", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))

@@ -231,6 +231,7 @@ def test_energy_of_a_run_is_balanced(name: str) -> None:
     assert run.invariants["energy"].relative < 1e-6
 
 
+@pytest.mark.thorough
 def test_energy_of_a_run_with_all_elements_is_balanced() -> None:
     system = ht.System()
     system.body(

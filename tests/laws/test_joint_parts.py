@@ -233,6 +233,7 @@ def test_speed_limits_are_events_too() -> None:
     assert_allclose(run.v[-1], [1.0], atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_stops_act_at_the_limits_and_their_energy_is_in_the_balance() -> None:
     system = rod(limits=(-0.3, 0.5))
     system.joint_stop("rod", stiffness=500.0, damping=2.0)

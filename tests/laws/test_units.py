@@ -99,6 +99,7 @@ def test_the_same_mechanism_moves_alike_in_all_units(name: str, units: tuple[flo
 
 @pytest.mark.parametrize("units", [(1.0, 1.0, 1.0), UNITS[1], pytest.param(UNITS[0], marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("name", ["four-bar", "slider-crank", "bead"])
+@pytest.mark.thorough
 def test_a_gap_of_a_thousandth_is_rejected_in_all_units(name: str, units: tuple[float, float, float]) -> None:
     make, q, v = MECHANISMS[name]
     L, _, T = units

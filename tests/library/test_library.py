@@ -75,6 +75,7 @@ def test_heavy_top_is_the_reference() -> None:
     np.testing.assert_allclose(energies, data["verification"]["energy"], rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_tricopter_is_the_reference() -> None:
     data = golden("c_tricopter")
     model = library.tricopter_load().derive()

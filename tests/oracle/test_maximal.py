@@ -31,6 +31,7 @@ def test_one_solve_for_accelerations_and_all_reactions(k: int) -> None:
     assert np.max(np.abs(found - at.solution[0])) < 1e-8 * at.force_scale
 
 
+@pytest.mark.thorough
 def test_energy_changes_by_the_power_of_forces() -> None:
     drawn = [random_system([4, k], 3) for k in range(12)]
     free = [

@@ -217,6 +217,7 @@ def test_fault_is_noticed(name: str) -> None:
     raise AssertionError("no system of the suite notices this fault")
 
 
+@pytest.mark.thorough
 def test_sign_of_the_coriolis_terms_is_noticed() -> None:
     """a(q, v) = a(q, 0) - M^-1 c becomes a(q, 0) + M^-1 c."""
     noticed = 0

@@ -39,6 +39,7 @@ def test_accelerations_energies_and_one_more(part: int) -> None:
 
 
 @pytest.mark.parametrize("k", [18, 133])  # the second has a rotor on a free joint
+@pytest.mark.thorough
 def test_native_code(k: int) -> None:
     assert [
         one for one in compare(Case(*drawn(k), native=True), ("accelerations", "energies", "batch")) if one.is_deviation

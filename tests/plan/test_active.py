@@ -91,6 +91,7 @@ def test_multipliers_are_in_the_order_of_their_times(table: ht.Model) -> None:
 
 
 @pytest.mark.parametrize("mass", [1e-6, 1.0, 1e6])
+@pytest.mark.thorough
 def test_limits_of_light_and_heavy_systems(mass: float) -> None:
     """The same limits are active at the same nodes in any unit of force; distant limits are inactive."""
     system = ht.System(gravity=(0, 0, 0), name="sled")

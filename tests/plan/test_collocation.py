@@ -112,6 +112,7 @@ def test_other_solvers() -> None:
         ht.plan(cart, [0, np.pi], [0, 0], 2.0, solver=Fatrop(), **options)
 
 
+@pytest.mark.thorough
 def test_fatrop_shoots_stiff_motions() -> None:
     """A sled whose speed decays by 25/s, in steps of 0.1 s: with Ipopt the motion is collocated."""
     system = ht.System(name="sled")

@@ -86,6 +86,7 @@ def test_rest_of_a_loop(four_bar: ht.Model) -> None:
 
 
 @pytest.mark.parametrize("rest", [Rest(), Between("crank.rate", 0.0, 0.0)])
+@pytest.mark.thorough
 def test_starts_by_constraints_close_the_loop(four_bar: ht.Model, rest) -> None:
     """A start given by the crank only: the loop is closed there, and the motion is that from the state."""
     start, goal = _closed(four_bar, 1.2), _closed(four_bar, 0.7)

@@ -33,6 +33,7 @@ def test_car_around_an_obstacle_from_the_default_guess() -> None:
     assert np.linalg.norm(plan.q[:, :2] - [3.0, 1.0], axis=1).min() > 0.5 - 1e-6
 
 
+@pytest.mark.thorough
 def test_coarse_steps_do_not_jump_over_a_singularity() -> None:
     """Steps of order 4 let the wheels pass 90 degrees at a third less cost, which is not a motion: it is solved again with accurate steps."""
     plan = aside(car())

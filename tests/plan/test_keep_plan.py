@@ -44,6 +44,7 @@ def test_the_page_shows_gates(plan: Plan, tmp_path: Path) -> None:
     assert "duration" in plan._repr_html_()
 
 
+@pytest.mark.thorough
 def test_a_saved_plan_is_the_same_plan(plan: Plan, tmp_path: Path) -> None:
     file = tmp_path / "gates.plan"
     plan.save(file)

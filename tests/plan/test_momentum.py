@@ -103,6 +103,7 @@ def test_a_cart_within_its_force(cart: ht.Model) -> None:
         ht.plan(cart, [0, 0], [0.5 * far, 0], 0.3, limits=(-20, 20), parameters=heavy, solver=Never())
 
 
+@pytest.mark.thorough
 def test_a_planned_motion_at_the_edge_is_accepted() -> None:
     """A sled in least time: the solution is at the bound of the momentum, and accepted with its own duration."""
     system = ht.System(gravity=(0, 0, 0), name="sled")
@@ -118,6 +119,7 @@ def test_a_planned_motion_at_the_edge_is_accepted() -> None:
         ht.plan(sled, [0.0], [1.0], 0.99 * np.sqrt(2.0), **options)
 
 
+@pytest.mark.thorough
 def test_no_bound_if_the_world_pushes() -> None:
     """A spring, a damper to the world or a hinge adds external forces."""
     for extra in ("spring", "damper", "hinge"):

@@ -122,6 +122,7 @@ def test_reach_is_the_largest_distance(arm: ht.Model) -> None:
     assert straight[1] == pytest.approx(0.9)
 
 
+@pytest.mark.thorough
 def test_reach_depends_on_parameters_and_ignores_sliders() -> None:
     system = ht.System(name="arm")
     length = system.parameter("length", 0.5)

@@ -85,6 +85,7 @@ def test_bounded_rates_of_inputs(sled: ht.Model) -> None:
     assert np.abs(np.diff(fixed.u, axis=0)).max() <= 20.0 * np.diff(fixed.times)[0] * (1 + 1e-6)
 
 
+@pytest.mark.thorough
 def test_swing_up_is_feasible(cart: ht.Model, swing_up: Plan) -> None:
     """A simulation with the planned inputs ends where the plan says."""
     assert swing_up.accuracy < 1e-8
@@ -121,6 +122,7 @@ def test_solvers_agree(cart: ht.Model, swing_up: Plan) -> None:
     assert other.iterations == first.iterations
 
 
+@pytest.mark.thorough
 def test_fatrop_solves_stage_by_stage(cart: ht.Model, sled: ht.Model, swing_up: Plan) -> None:
     """The same optimum with the same multipliers: phases of their own durations, inputs linear in time with bounded rates, path constraints."""
     phases = [Phase(0.1, 5.0, 6, end=(Point("sled", (1, 0, 0)),)), Phase(0.1, 5.0, 6)]
@@ -137,6 +139,7 @@ def test_fatrop_solves_stage_by_stage(cart: ht.Model, sled: ht.Model, swing_up: 
         ht.plan(sled, [Point("sled", (0.5, 0, 0))], None, 1.0, periodic=True, steps=8, solver=Fatrop())
 
 
+@pytest.mark.thorough
 def test_reserve_keeps_inputs_back() -> None:
     """Limits are drawn towards balance: m g on a lift, so that [0, 30] N becomes [0.2 m g, 30 - 0.2 (30 - m g)]."""
     system = ht.System(name="lift")
@@ -158,6 +161,7 @@ def test_another_plan_is_a_warm_start(cart: ht.Model, swing_up: Plan) -> None:
     assert again.attempts[0].iterations <= swing_up.attempts[0].iterations
 
 
+@pytest.mark.thorough
 def test_goals_and_constraints_of_points(cart: ht.Model) -> None:
     plan = ht.plan(
         cart,

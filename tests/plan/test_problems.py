@@ -21,6 +21,7 @@ def test_every_problem_has_a_best_known_cost() -> None:
 
 
 @pytest.mark.parametrize("name", slow_but(("cart-pole", "furuta", "bicopter")))
+@pytest.mark.thorough
 def test_another_solver_finds_the_best_known_cost(name: str) -> None:
     plan = problems.load(name).plan(solver=Fatrop())
     assert plan.cost == pytest.approx(problems.BEST_KNOWN[name], rel=2e-6)

@@ -82,6 +82,7 @@ def test_gates_and_distances_compile_once(counts: dict[str, int]) -> None:
         assert counts == {"loaded": 0, "compiled": 0}
 
 
+@pytest.mark.thorough
 def test_functions_are_distinguished_by_their_expressions() -> None:
     """A function that reads a changed variable is another function, whether or not it is the same object."""
     model, wall = ht.library.cart_pole().derive(), {"at": -9.0}

@@ -116,6 +116,7 @@ def test_derivatives_of_steps(small: ht.Model, linear: bool, rated: bool, free: 
         )
 
 
+@pytest.mark.thorough
 def test_steps_are_those_of_the_simulation(small: ht.Model) -> None:
     """Around its own state a step is one of a Munthe-Kaas method: both converge to the same motion."""
     rates, rng = ChartRates.of(small), np.random.default_rng(4)

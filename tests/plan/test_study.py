@@ -62,6 +62,7 @@ def test_study_is_read(tmp_path: Path) -> None:
     assert repr(task.options["cost"]) == "Time() + 0.0001 * Effort() + 0.0001 * Speed()"
 
 
+@pytest.mark.thorough
 def test_command_plans_writes_and_lists(tmp_path: Path) -> None:
     page, data = tmp_path / "plan.html", tmp_path / "plan.nc"
     arguments = ["plan", str(write(tmp_path, STUDY)), "--out", str(page), "--save", str(data)]

@@ -32,6 +32,7 @@ def sled() -> ht.Model:
 
 
 @pytest.mark.parametrize(("duration", "begin"), [(2.0, 0.0), (2.0, 0.7), (None, 0.7)])
+@pytest.mark.thorough
 def test_moved_pivot(shaken: ht.Model, duration: float | None, begin: float) -> None:
     """The inputs lead to the goal in a simulation from the same time, and are those of the reference."""
     plan = ht.plan(shaken, [0], [np.pi], duration, limits=(-1, 1), steps=40, parameters={"time": begin})
@@ -51,6 +52,7 @@ def test_the_start_time_matters(shaken: ht.Model) -> None:
     assert costs[2] == pytest.approx(costs[0], rel=1e-8)  # a period later
 
 
+@pytest.mark.thorough
 def test_regulator_along_a_timed_plan(shaken: ht.Model) -> None:
     plan = ht.plan(shaken, [0], [np.pi], 2.0, limits=(-1, 1), steps=30, parameters={"time": 0.7})
     law = ht.control.lqr(shaken, plan.reference, inputs=plan.inputs)
@@ -84,6 +86,7 @@ def test_ball_that_crosses_the_way(sled: ht.Model) -> None:
     assert [item.label for item in crossed.active if len(item.times) < 5] == ["ball"]
 
 
+@pytest.mark.thorough
 def test_cost_that_depends_on_time(sled: ht.Model) -> None:
     """Force is expensive early, so it is applied late."""
     cost = OwnCost(lambda u, t: (1 + 9 * (1 - t)) * np.vecdot(u, u))

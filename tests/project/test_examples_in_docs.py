@@ -18,7 +18,22 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 
-LONG = {"docs/control/any_system.md:control-any-system", "docs/fly.md:tuned"}  # seconds each
+LONG = {  # about a second each, or more
+    "docs/constraints.md:loop",
+    "docs/control/any_system.md:control-any-system",
+    "docs/control/index.md:control-first",
+    "docs/control/margins.md:control-margins",
+    "docs/control/predictive.md:mpc-quadcopter",
+    "docs/control/predictive.md:mpc-wrapped",
+    "docs/fly.md:looping",
+    "docs/fly.md:tuned",
+    "docs/plan/problems.md:plan-time",
+    "docs/plan/tracking.md:plan-tracked",
+    "docs/simulate/index.md:crane",
+    "docs/system.md:describe",
+    "docs/system.md:feedback",
+    "docs/system.md:time",
+}
 
 
 def examples_of(page: Path) -> Iterator[Any]:

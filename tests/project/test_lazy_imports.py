@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[2] / "src"
 HEAVY = {"casadi", "sympy", "matplotlib", "k3d", "scipy", "xarray", "llvmlite", "typer", "rich", "h5netcdf", "pandas"}
 PRINT_MODULES = "import sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
@@ -41,6 +43,7 @@ def test_heavy_libraries_wait() -> None:
     assert loaded_after("import heavytop") & HEAVY == set()
 
 
+@pytest.mark.thorough
 def test_robot_files_need_no_network() -> None:
     """Modules of the standard library that take a tenth of the time of loading a robot."""
     assert loaded_after("import heavytop.io") & {"http", "ssl", "email", "socket"} == set()

@@ -65,6 +65,7 @@ def words(text: str) -> Counter[str]:
     return Counter(match[0].lower() for match in FORBIDDEN.finditer(separated))
 
 
+@pytest.mark.thorough
 def test_forbidden_words_do_not_appear() -> None:
     found = []
     for path in files():

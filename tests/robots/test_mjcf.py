@@ -357,6 +357,7 @@ def test_gravity_is_compensated_by_its_share(load) -> None:
     assert held.report.losses == ()
 
 
+@pytest.mark.thorough
 def test_servos_and_ropes_survive_a_round_trip(load, tmp_path: Path) -> None:
     """Springs of servos join those of joints; ropes with motors, tied joints, wrenches and compensated bodies are written and read again."""
     text = mjcf(

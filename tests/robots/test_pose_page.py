@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
@@ -51,6 +52,7 @@ def moved(data: dict, values: list[float]) -> dict[str, np.ndarray]:
     return poses
 
 
+@pytest.mark.thorough
 def test_sliders_move_the_frames_as_the_model_does(tmp_path: Path) -> None:
     arm = model()
     q = arm.random(3)

@@ -69,6 +69,7 @@ def test_urdf(tmp_path: Path) -> None:
     assert_allclose(twin.description.shapes[0].color, (1.0, 136 / 255, 0.0, 1.0))
 
 
+@pytest.mark.thorough
 def test_mjcf(tmp_path: Path) -> None:
     system = arm()
     system.joint_spring("shoulder", stiffness=3.0, rest=0.4)

@@ -71,6 +71,7 @@ def test_the_page_makes_no_requests_and_forbids_them(text: str) -> None:
     assert not re.search(r"<(link|img|iframe)\b|@import|\bsrc=", own)
 
 
+@pytest.mark.thorough
 def test_text_is_escaped(report: Report) -> None:
     nasty = '</script><script>alert(1)</script>\u2028 & "x" ${y}'
     text = page(replace(report, title=nasty, notes=(nasty,), tables=(Table(nasty, [(nasty, nasty)]),)))

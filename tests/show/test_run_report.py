@@ -68,6 +68,7 @@ def test_show_writes_a_page(run: ht.Run, tmp_path: Path) -> None:
         assert word in text
 
 
+@pytest.mark.thorough
 def test_bodies_have_the_poses_of_the_model(run: ht.Run, report: Report) -> None:
     model = crane()
     pose = model.pose("world", "hook", run.q)
@@ -115,6 +116,7 @@ def test_numbers(report: Report) -> None:
     assert report.subtitle == "rkmk4, step 0.01 s, 1 s of motion"
 
 
+@pytest.mark.thorough
 def test_one_trajectory_of_a_batch(batch: ht.Run) -> None:
     chosen = report_of(batch, (1, 1))
     assert report_of(batch, 3).subtitle == chosen.subtitle
@@ -229,10 +231,12 @@ def test_each_path_has_its_own_colour() -> None:
     assert len(set(roles)) == len(roles)
 
 
+@pytest.mark.thorough
 def test_figures_draw_themselves_in_notebooks(run: ht.Run) -> None:
     assert run.plot()._repr_png_().startswith(b"\x89PNG")
 
 
+@pytest.mark.thorough
 def test_inputs_of_one_kind_have_a_unit() -> None:
     system = ht.System(name="pushed")
     system.body("hull", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
@@ -254,6 +258,7 @@ def test_user_defined_velocities_are_not_called_inputs() -> None:
     assert [p.unit for p in report_of(run).panels if p.title == "Velocities"] == ["units of each velocity"]
 
 
+@pytest.mark.thorough
 def test_a_motion_that_diverged_has_a_page(tmp_path: Path) -> None:
     model = load("double-pendulum").derive()
     run = ht.simulate(model, ([1.0, 0.5], [0.0, 0.0]), until=400.0, step=2.0)

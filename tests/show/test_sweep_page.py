@@ -21,6 +21,7 @@ def point(x: float, y: float, kind: str, z: float) -> dict[str, float]:
     return {"r": np.hypot(x, y) + z, "inside": bool(x * x + y * y < 1)}
 
 
+@pytest.mark.thorough
 def test_page_has_all_parts_and_needs_no_network(tmp_path: Path) -> None:
     over = {"x": np.linspace(-1, 1, 5), "y": np.linspace(-1, 1, 5), "kind": ["a", "b"], "z": ht.normal(0, 0.1)}
     result = ht.sweep(point, over=over, draws=3)

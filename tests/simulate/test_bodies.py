@@ -68,6 +68,7 @@ def test_unified_body_under_forces_moves_as_any_body(kind: str) -> None:
     ("integrator", "step", "tolerance"),
     [("projected_rk4", 1e-3, 1e-8), pytest.param("energy_momentum", 1e-3, 1e-4, marks=pytest.mark.thorough)],
 )
+@pytest.mark.thorough
 def test_rigid_scalable_body_under_forces_moves_as_any_body(integrator: str, step: float, tolerance: float) -> None:
     exact = reference_run()
     body = scalable_body(MASS, THETA, rigid=True, **OPTIONS)
@@ -230,6 +231,7 @@ def box(attitude: str) -> ht.Model:
     return system.derive()
 
 
+@pytest.mark.thorough
 def test_terze_has_the_velocities_and_the_order_of_rkmk4() -> None:
     model, other = box("quaternion"), box("matrix")
     start = [0.01, 0.0, 100.0]

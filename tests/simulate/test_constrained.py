@@ -145,6 +145,7 @@ def test_governor_settles_on_stiff_struts():
     np.testing.assert_allclose(length[5:], 0.5, rtol=2e-3)
 
 
+@pytest.mark.thorough
 def test_the_variational_method_refuses_constraints():
     model = mechanisms.bricard().derive()
     with pytest.raises(SimulationError, match=r"Variational keeps the structure.*'bricard' has loops"):

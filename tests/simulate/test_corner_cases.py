@@ -34,6 +34,7 @@ def test_work_up_to_a_terminal_event(arm: ht.Model, integrator: str) -> None:
     assert run.invariants["energy"].relative < 1e-9
 
 
+@pytest.mark.thorough
 def test_an_unsolved_step_counts_from_its_own_time() -> None:
     system = ht.System(name="stone")
     system.body("b", joint=ht.Free(), inertia=ht.Inertia(1.0, com=(0, 0, 0.1), moment_at_com=(0.1, 0.2, 0.3)))

@@ -72,6 +72,7 @@ def test_energy_and_constraints_for_a_hundred_thousand_steps(system) -> None:
 
 
 @pytest.mark.parametrize("system", [four_bar, wheel_with_pendulums])
+@pytest.mark.thorough
 def test_order_two_with_constraints(system) -> None:
     model, start = system()
     exact = ht.simulate(model, start, 0.4, 2e-4, "rkmk8", record_every=2000)
@@ -108,6 +109,7 @@ def test_a_constraint_that_moves_does_work(minimal: bool) -> None:
         assert np.max(np.abs(model.constraint_residuals(run.q, run.v)[1])) < 1e-12
 
 
+@pytest.mark.thorough
 def test_free_body_with_any_origin_keeps_all_momenta() -> None:
     system = ht.System(gravity=(0, 0, 0), name="stone")
     system.body("stone", joint=ht.Free(), inertia=ht.Inertia(2.0, (0.1, 0.2, -0.3), (0.3, 0.4, 0.5)))
@@ -254,6 +256,7 @@ def crane() -> ht.System:
     return system
 
 
+@pytest.mark.thorough
 def test_a_force_relative_to_a_moving_frame_does_its_whole_work() -> None:
     system = ht.System(gravity=(0, 0, 0), name="pushed")
     system.body("b", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
@@ -273,6 +276,7 @@ def test_a_force_relative_to_a_moving_frame_does_its_whole_work() -> None:
     ],
     ids=["damper", "spring", "crane"],
 )
+@pytest.mark.thorough
 def test_order_two_with_moving_frames(system: ht.System, start: tuple, inputs: list | None) -> None:
     model = system.derive()
     exact = ht.simulate(model, start, 1.0, 1e-3, "rkmk8", inputs=inputs)
@@ -286,6 +290,7 @@ def test_order_two_with_moving_frames(system: ht.System, start: tuple, inputs: l
     np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 2.0, atol=0.15)
 
 
+@pytest.mark.thorough
 def test_order_two_with_a_constraint_that_time_moves() -> None:
     """A pendulum on a cart that a constraint moves back and forth, with a damper in its joint."""
     system = ht.System(name="driven cart")

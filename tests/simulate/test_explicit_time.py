@@ -106,6 +106,7 @@ def test_loop_with_a_moving_anchor(integrator: str, energy: float) -> None:
     assert set(done.driver_power) == {"end", "potentials"}
 
 
+@pytest.mark.thorough
 def test_constraints_are_watched_without_a_balance() -> None:
     start = mechanism().assemble([0.8, -1.5, 0.7], [0.3, 0.2, 0.1], parameters={"time": 0.2})
     done = ht.simulate(mechanism(), start, until=1.0, step=0.1, start_time=0.2, balance=False)
@@ -156,6 +157,7 @@ def test_motions_that_jump_are_refused(motion: Any, message: str) -> None:
         simulated(driven(motion))
 
 
+@pytest.mark.thorough
 def test_motions_whose_acceleration_jumps_are_fine() -> None:
     done = simulated(driven(lambda t: np.where(t < 1, 0.0, 0.5 * (t - 1) ** 2)))
     assert done.outcome.ok
@@ -239,6 +241,7 @@ def pushed(force: Any) -> ht.Model:
     return system.derive()
 
 
+@pytest.mark.thorough
 def test_error_control_does_not_step_over_pulses() -> None:
     """33 ms between records of 10 ms, after 5 s in which nothing happens; also that of a driver."""
     model = pushed(lambda t: 100 * np.exp(-(((t - 5) / 0.02) ** 2)))
@@ -251,6 +254,7 @@ def test_error_control_does_not_step_over_pulses() -> None:
     assert done.v[-1, 0] == pytest.approx(fine.v[-1, 0], abs=1e-7)
 
 
+@pytest.mark.thorough
 def test_steps_end_at_breakpoints() -> None:
     """With records every 5 s only the breakpoints show the pulse; a jump is in the steps of one side only."""
     model = pushed(lambda t: 100 * np.exp(-(((t - 5) / 0.02) ** 2)))
@@ -282,6 +286,7 @@ def test_a_short_smooth_pulse_is_not_a_jump() -> None:
 @pytest.mark.parametrize(
     ("joint", "integrator", "step"), [(ht.Prismatic("x"), "rkmk4", 0.05), (ht.Revolute("z"), "rkmk8", 0.3)]
 )
+@pytest.mark.thorough
 def test_a_driver_faster_than_the_step_does_not_finish(joint: Any, integrator: str, step: float) -> None:
     system = ht.System(name="shaken")
     system.body("base", joint=ht.Prescribed(joint, lambda t: 0.05 * np.sin(60 * t)), inertia=ht.Inertia(10.0))

@@ -136,6 +136,7 @@ def test_small_steps_reach_what_rounding_denied_the_document(unstable: ht.Model)
     assert np.linalg.norm(run.v[-1] - data["Omega"][-1]) < 1e-6
 
 
+@pytest.mark.thorough
 def test_flip_period(unstable: ht.Model) -> None:
     """Omega_3 changes sign twice a period."""
     data = golden("a_unstable_rotation")

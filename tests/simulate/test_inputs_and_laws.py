@@ -89,6 +89,7 @@ def test_continuous_law_sees_time_and_signal_at_the_stages(arm: ht.Model) -> Non
         ht.simulate(arm, START, 1.0, 0.1, "rkmk45", control=law, hold="continuous")
 
 
+@pytest.mark.thorough
 def test_memory_of_a_continuous_law(arm: ht.Model) -> None:
     """A PI controller with a constant disturbance has no offset; against SciPy."""
 

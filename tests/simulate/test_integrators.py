@@ -114,6 +114,7 @@ def test_a_million_steps_of_free_tumbling(name: str) -> None:
         assert np.max(np.abs(energy)) < 1e-8
 
 
+@pytest.mark.thorough
 def test_energy_momentum_in_gravity_and_under_load() -> None:
     run = ht.simulate(chain(), (chain().neutral(), [1.0, 2.0, -1.0, 0.5]), 20.0, 0.01, "energy_momentum")
     assert run.invariants["energy"].relative < 1e-12
@@ -227,6 +228,7 @@ def test_group_methods_refuse_coordinates_that_are_no_group() -> None:
 
 @pytest.mark.parametrize("attitude", ["matrix", "quaternion"])
 @pytest.mark.parametrize("com", [(0.0, 0.0, 0.0), (0.1, 0.2, -0.3)])
+@pytest.mark.thorough
 def test_energy_momentum_on_a_free_body(attitude: str, com: tuple[float, ...]) -> None:
     """Turning and flying in large steps: momenta, and the path of the mass centre."""
     moment, velocity, duration = np.array([0.3, 0.4, 0.5]), np.array([1.0, -2.0, 0.5, 3.0, 1.0, 2.0]), 100.0
@@ -246,6 +248,7 @@ def test_energy_momentum_on_a_free_body(attitude: str, com: tuple[float, ...]) -
         assert all(i.relative < 1e-11 for key, i in run.invariants.items() if key.startswith("angular"))
 
 
+@pytest.mark.thorough
 def test_energy_momentum_in_gravity_is_of_second_order_in_path_and_spin() -> None:
     system = ht.System(name="stone")
     system.body("stone", joint=ht.Free(), inertia=ht.Inertia(2.0, moment_at_com=(0.3, 0.4, 0.5)))
@@ -314,6 +317,7 @@ def local_error(kind: str, rng: np.random.Generator) -> float:
     return float(np.sqrt(np.mean(np.concatenate([c.difference(true.q[-1], q1) / rtol, velocity]) ** 2)))
 
 
+@pytest.mark.thorough
 def test_error_control_keeps_its_tolerance() -> None:
     rng = np.random.default_rng(1)
     assert max(local_error("top", rng) for _ in range(10)) < 3.0
@@ -328,6 +332,7 @@ def test_error_control_keeps_its_tolerance_on_200_problems() -> None:
     assert np.median(errors) < 0.2
 
 
+@pytest.mark.thorough
 def test_spins_of_more_than_half_a_turn_per_step_are_reported() -> None:
     system = ht.System(gravity=(0, 0, 0))
     system.body("wheel", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))

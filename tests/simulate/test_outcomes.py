@@ -125,6 +125,7 @@ def test_two_crossings_within_a_step_are_found(integrator: str, depth: float) ->
 
 
 @pytest.mark.parametrize("integrator", ["rkmk8", "rkmk45"])
+@pytest.mark.thorough
 def test_two_crossings_of_speeds_in_a_batch(integrator: str) -> None:
     model = ht.library.pendulum().derive()
     start = np.array([[0.5], [0.9], [1.3]]), np.zeros((3, 1))
@@ -216,6 +217,7 @@ def test_fixed_step_through_a_singularity_names_the_growth() -> None:
 
 
 @pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45"])
+@pytest.mark.thorough
 def test_interruption_returns_what_was_computed(integrator: str) -> None:
     system = ht.System(gravity=(0, 0, 0), name="long")
     system.body("body", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(1, 2, 3)))
@@ -321,6 +323,7 @@ def test_runs_can_be_continued() -> None:
     np.testing.assert_allclose(second.q[-1], whole.q[-1], atol=1e-13)
 
 
+@pytest.mark.thorough
 def test_start_off_the_manifold_or_the_loop_is_told() -> None:
     system = ht.System(name="top")
     system.body("top", joint=ht.Spherical("quaternion"), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))

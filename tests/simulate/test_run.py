@@ -357,6 +357,7 @@ def test_signals_of_bodies_whose_names_are_alike() -> None:
     assert [run.unit(name) for name in run.q_names] == ["m"] * 3
 
 
+@pytest.mark.thorough
 def test_the_last_states_of_a_batch_are_those_of_single_runs_also_at_events() -> None:
     system = ht.System(gravity=(0, 0, 0))
     system.body("b", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))

@@ -83,6 +83,7 @@ def test_closed_loops_have_the_same_bits_alone_and_in_a_batch(hold: str) -> None
     "integrator",
     ["rkmk4", *(pytest.param(x, marks=pytest.mark.slow) for x in ("rkmk8", "rkmk45", "projected_rk4", "variational"))],
 )
+@pytest.mark.thorough
 def test_the_balance_does_not_change_the_motion(integrator: str) -> None:
     """It is the default of single runs only, which therefore agree with batches nevertheless."""
     system = ht.System(name="driven")

@@ -63,6 +63,7 @@ def energy_error(run: ht.Run, model: ht.Model) -> np.ndarray:
 
 @pytest.mark.parametrize("mechanism", [four_bar, slider_crank])
 @pytest.mark.parametrize("integrator", ["rkmk4", "rkmk8"])
+@pytest.mark.thorough
 def test_exact_passes_are_clean(mechanism, integrator: str) -> None:
     model, q, v = mechanism(24)
     run = ht.simulate(model, (q, v), until=5.0, step=1e-3, integrator=integrator, record_every=20, progress=False)

@@ -243,6 +243,7 @@ def check(name: str, seeds: range) -> None:
 
 
 @pytest.mark.parametrize("name", ["oscillator", "bouncing_ball", "chain_of_springs"])
+@pytest.mark.thorough
 def test_ten_random_runs_that_finish_are_right(name: str) -> None:
     check(name, range(10))
 

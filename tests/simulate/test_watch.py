@@ -52,6 +52,7 @@ def test_a_near_miss_is_told_alone_and_in_a_batch() -> None:
 
 
 @pytest.mark.parametrize("step", [1e-3, 1e-5])
+@pytest.mark.thorough
 def test_a_start_typed_with_seven_digits_is_no_jump(step: float) -> None:
     """What is accepted as closed is closed in the first step, and the energy that this brings is none that the step lost."""
     model, q, _ = slider_crank(1, rod=1.3)
@@ -107,6 +108,7 @@ def test_work_and_friction_are_no_jump_and_hide_none() -> None:
             assert run.work is not None
 
 
+@pytest.mark.thorough
 def test_a_step_too_large_is_no_matter_of_singularities() -> None:
     model, q, v = four_bar(1)
     run = ht.simulate(model, (q[0], 2 * v[0]), until=20.0, step=0.2, progress=False)
@@ -131,6 +133,7 @@ def dropped(stiffness: float) -> ht.Model:
     return system.derive()
 
 
+@pytest.mark.thorough
 def test_a_stop_that_the_step_does_not_resolve_is_reported() -> None:
     """The ball rose from 1 m to 7 m; the batch has one that never touches the stop."""
     model = dropped(1e7)
@@ -267,6 +270,7 @@ def test_mechanisms_start_from_their_own_starts(name: str) -> None:
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.thorough
 def test_the_shell_rejects_the_flat_four_bars() -> None:
     flat, pushed = ",".join(["0"] * 7), ",".join(["0.5"] * 7)
     result = CliRunner().invoke(app, ["simulate", "four-bars:3", "--q", flat, "--v", pushed])
@@ -289,6 +293,7 @@ def test_a_mechanism_at_rest_stays_at_rest(angle: float) -> None:
     assert np.max(np.abs(run.v)) < 1e-12
 
 
+@pytest.mark.thorough
 def test_jumps_under_error_control_are_dated_in_their_step() -> None:
     """A thread that winds once around: rkmk45 ends in the step of the jump, not at the end of a block of steps."""
     system = ht.System(name="press")

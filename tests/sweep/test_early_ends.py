@@ -44,6 +44,7 @@ def test_measures_see_the_event(of: str, how: str) -> None:
     assert np.allclose(result.m.values, [reduce(alone(speed)[of]) for speed in SPEEDS], rtol=0, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_energies_at_an_event_use_its_time() -> None:
     system = ht.System(gravity=(0, 0, 0), name="pulled")
     time = system.time

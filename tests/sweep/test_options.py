@@ -57,6 +57,7 @@ def test_a_reference_needs_a_law() -> None:
         ht.sweep(MODEL, {"drag": [0.0]}, reference=[0.0], **TIMES)
 
 
+@pytest.mark.thorough
 def test_a_take_alone_is_a_measure() -> None:
     options: dict[str, Any] = {"inputs": lambda drag: 1.0 + drag[:, None], **TIMES}
     result = ht.sweep(MODEL, {"drag": [1.0, 2.0]}, measure=ht.sweep.take("motor", "max"), **options)
@@ -140,6 +141,7 @@ def test_the_robust_controller_in_batches() -> None:
         ht.sweep(quad, over={"lag": [0.02]}, law="robust", maneuver="hover", until=0.1)
 
 
+@pytest.mark.thorough
 def test_commands_in_sweeps_are_those_before_the_lag() -> None:
     quad, how = copters.quadcopter(), {"maneuver": "hover", "until": 0.2, "step": 1e-3}
     result = ht.sweep(quad, over={"noise": [0.0, 40.0]}, **how)

@@ -52,6 +52,7 @@ def test_all_objects_have_the_same_bits_in_another_process() -> None:
 
 
 @pytest.mark.parametrize("names", [portable.QUICK, pytest.param((), marks=pytest.mark.slow)])
+@pytest.mark.thorough
 def test_only_functions_by_value_need_cloudpickle(names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     monkeypatch.setattr(pickling, "_has_cloudpickle", lambda: False)

@@ -201,6 +201,7 @@ def test_parameters_must_have_the_same_names_at_all_points() -> None:
         ht.sweep(CART, {"f": [0.5, 2.0]}, parameters=either, until=0.1, step=0.05)
 
 
+@pytest.mark.thorough
 def test_a_full_store_of_code_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> Any:
         over = {"gain": np.linspace(1.0, 2.0, 5), "step": [0.05, 0.1], "angle": [0.1, 0.2]}
@@ -245,6 +246,7 @@ def test_integrators_and_structure_become_other_tasks() -> None:
     assert result.energy.values[0, 0] != result.energy.values[1, 0]
 
 
+@pytest.mark.thorough
 def test_seeds_of_noise_run_in_one_batch(batches: list[int]) -> None:
     """Controllers that differ only in their signals share native code and a batch."""
     cart = ht.System(name="cart")
@@ -278,6 +280,7 @@ class Spring:
         return ht.Feedback(lambda q, v: -self.stiffness * q, ("q", "v")).traced(model)
 
 
+@pytest.mark.thorough
 def test_user_defined_laws_are_traced_once_for_a_group() -> None:
     system = ht.System(gravity=(0, 0, 0))
     system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))

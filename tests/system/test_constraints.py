@@ -152,6 +152,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.thorough
 def test_minimal_velocities_and_multipliers_agree(name):
     minimal, full = PAIRS[name](minimal=True).derive(), PAIRS[name](minimal=False).derive()
     q, w = minimal.random(3), RNG.standard_normal(minimal.nv)

@@ -385,6 +385,7 @@ def test_inspecting_a_system_changes_nothing(inspected: Any) -> None:
     assert model.description.equations_key == untouched.description.equations_key
 
 
+@pytest.mark.thorough
 def test_predictive_control_of_an_inspected_system() -> None:
     system = rod()
     inspect.getmembers(system)

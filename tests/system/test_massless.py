@@ -29,6 +29,7 @@ def test_a_massless_joint_is_named(count: int, kind: str) -> None:
         system.derive(native=False).traced("acceleration")
 
 
+@pytest.mark.thorough
 def test_long_chains_pass_the_check() -> None:
     assert ht.library.chain(60).derive(native=False).traced("acceleration").outputs
 

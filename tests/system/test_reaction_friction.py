@@ -28,6 +28,7 @@ def bead(gravity: float = 9.81) -> ht.Model:
     return system.derive()
 
 
+@pytest.mark.thorough
 def test_a_bead_on_a_ring_slows_down_by_the_formula() -> None:
     """Without weight N = m v^2 / R, so v' = -mu v^2 / R: v = v0 / (1 + mu v0 t / R)."""
     model = bead(0.0)
@@ -182,6 +183,7 @@ def test_energy_momentum_feels_the_friction_too() -> None:
 
 
 @pytest.mark.parametrize("integrator", ["rkmk4", "energy_momentum"])
+@pytest.mark.thorough
 def test_friction_on_a_support_that_moves(integrator: str) -> None:
     """A rod on a rough belt that runs and rises: the work of the friction and that of the lift are both in the balance, and no alarm is given."""
     system = ht.System(gravity=(0, -9.81, 0), name="rod on a belt")

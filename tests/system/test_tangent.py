@@ -122,6 +122,7 @@ def test_linear_equations_are_the_derivative_of_motions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.thorough
 def test_acceleration_derivatives_are_those_along_the_manifold(name: str) -> None:
     model, q, v, u = start_of(name)
     tangent = model.minimal_tangent(q, v)

@@ -202,6 +202,7 @@ def test_energies_along_the_stored_trajectories(absolute):
         assert_allclose(absolute.potential_energy(x), trajectory["V"], atol=1e-12 * 20)
 
 
+@pytest.mark.thorough
 def test_two_seconds_of_damped_motion(absolute):
     """The stored trajectory (80-bit arithmetic) by an explicit method of order 8 (K102)."""
     from scipy.integrate import solve_ivp

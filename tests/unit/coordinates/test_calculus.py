@@ -457,6 +457,7 @@ def test_velocity_deviation(c):
     assert np.abs(exact - (eps(t) + 2 * np.cos(2 * t) * e1)).max() > 0.1  # erratum 0.10: the printed line is wrong
 
 
+@pytest.mark.thorough
 def test_linear_coefficients_agree_with_a_perturbed_trajectory():
     """f(x, xi, xi') along a perturbed trajectory: bar f + F0 eps + F1 eps' + F2 eps'' (erratum 0.11)."""
     c, theta = Rotation(), np.diag([1.0, 2.0, 3.5])

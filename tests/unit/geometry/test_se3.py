@@ -92,6 +92,7 @@ def test_adjoint_rules(x, y, g):
 
 @laws
 @given(twists, twists)
+@pytest.mark.thorough
 def test_rate_of_the_adjoint(x, xi):
     G = se3.exp(x)
     rate = derivative(lambda t: se3.Ad(G @ se3.exp(t * xi)))
