@@ -1,7 +1,7 @@
 """The campaign of faults: how much of it runs, and the table of tries and failures that it prints.
 
 ``pytest -m campaign`` runs all of it, in one to two hours on two cores (``-n 2``); with ``HEAVYTOP_CAMPAIGN=slice`` in the environment a
-slice of about two minutes.
+slice of about four minutes.
 """
 
 from __future__ import annotations

@@ -269,6 +269,8 @@ def test_steps_end_at_breakpoints() -> None:
         ht.simulate(model, ([0.0], [0.0]), 1.0, 0.25, breakpoints=[0.3])
     with pytest.raises(SimulationError, match="breakpoint 0.3 s is one step"):
         ht.simulate(model, ([0.0], [0.0]), 1.0, 0.1, breakpoints=[0.1 * 4, 0.5, 0.2, 0.3])
+    with pytest.raises(SimulationError, match="finite"):
+        ht.simulate(model, ([0.0], [0.0]), 1.0, 0.25, breakpoints=[np.nan])
     batch = ht.simulate(model, (np.zeros((3, 1)), [[0.0], [1.0], [2.0]]), 1.0, 0.25, "rkmk45", breakpoints=(0.3, 0.7))
     assert batch.v[-1, :, 0] == pytest.approx([4.0, 5.0, 6.0], abs=1e-12)
 

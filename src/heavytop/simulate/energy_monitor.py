@@ -185,7 +185,7 @@ class Ledger:
     ----------
     exchanged : largest kinetic energy, change of the potential energy, and all work, in J.
     error : largest error of the balance in J.
-    since : time since when it is too large; ``inf`` if it is not.
+    since : time since when it is too large; ``NEVER`` if it is not.
     """
 
     exchanged: float

@@ -181,10 +181,10 @@ class RunSpec(Value):
     def _breakpoints(self, integrator: Integrator, step: float, steps: int) -> tuple[float, ...]:
         """The breakpoints within the run, in order; with a fixed step they must be at the ends of steps."""
         times = np.unique(numbers(self.breakpoints, "breakpoints").reshape(-1))
-        start = float(self.start_time)
-        times = times[(times > start) & (times < start + step * steps)]
         if not np.isfinite(times).all():
             raise SimulationError(f"breakpoints must be finite times in s, got {self.breakpoints!r}.")
+        start = float(self.start_time)
+        times = times[(times > start) & (times < start + step * steps)]
         if not integrator.chooses_step and len(times):
             places = (times - start) / step
             off = np.abs(places - np.round(places)) > 1e-6
