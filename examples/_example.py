@@ -83,3 +83,17 @@ def path_figure(scene, pictures: int = 9, width: float = 6.5):
         if scene.trails:
             ax.legend(frameon=False, loc="upper left")
     return figure
+
+
+def robot(name: str, masses: float = 1.0):
+    """A robot of the folder ``robots`` with all its masses times a factor."""
+    import re
+    import tempfile
+
+    import heavytop as ht
+
+    text = (Path(__file__).parent / "robots" / name).read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / name
+        file.write_text(re.sub('mass value="(.*?)"', lambda m: f'mass value="{masses * float(m[1])}"', text), "utf-8")
+        return ht.load(file)

@@ -30,6 +30,7 @@ def main() -> int:
     pages.write(source)
     reference.write(source / "reference")
     gallery.write(source / "gallery", ROOT / "build" / "gallery", run="--no-run" not in sys.argv)
+    gallery.embed(source)
     code = build_main(["-W", "--keep-going", "-q", "-c", str(HERE), str(source), str(target)])
     if code == 0:
         shutil.copytree(source / "gallery" / "media", target / "_static" / "gallery", dirs_exist_ok=True)

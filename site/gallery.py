@@ -38,6 +38,32 @@ def write(target: Path, kept: Path, run: bool = True) -> None:
     (target / "index.md").write_text(text, encoding="utf-8")
 
 
+LIVE = {
+    "index": "live_double_pendulum",
+    "tutorials/mechanics": "live_double_pendulum",
+    "tutorials/drone": "live_quadcopter",
+    "tutorials/robots": "live_arm",
+    "tutorials/control": "live_furuta",
+    "tutorials/multibody": "live_four_bar",
+    "live": "live_rolling_disc",
+}
+"""Page of the site -> the example whose live page it shows."""
+
+
+def embed(pages: Path) -> None:
+    """Show a live page on the first screen of some pages, below their first paragraph, if the gallery has it."""
+    for name, example in LIVE.items():
+        if not (pages / "gallery" / "media" / example / f"{example}.html").exists():
+            continue
+        path, up = pages / f"{name}.md", "../" * name.count("/")
+        address = f"{up}_static/gallery/{example}/{example}.html"
+        text = "This page simulates by itself: move a slider, or pull a body with the mouse or a finger."
+        frame = f'<iframe class="scene" src="{address}" title="{example}"></iframe>\n<p>{text}</p>'
+        head, _, rest = path.read_text(encoding="utf-8").partition("\n\n")
+        first, _, rest = rest.partition("\n\n")
+        path.write_text(f"{head}\n\n{first}\n\n```{{raw}} html\n{frame}\n```\n\n{rest}", encoding="utf-8")
+
+
 def _title(script: Path) -> str:
     text = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or script.stem
     return text.partition("\n")[0]

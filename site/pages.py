@@ -16,7 +16,8 @@ CHAPTERS = {
     "guide": (
         "Guide",
         (
-            "system", "robots", "constraints", "simulate/index", "control/index", "plan/index", "fly", "cockpit", "sweep", "compile", "benchmarks",
+            "system", "robots", "inverse_kinematics", "constraints", "contact", "contact_compliant", "simulate/index", "control/index",
+            "plan/index", "live", "fly", "cockpit", "stacks", "gym", "fmi", "logs", "sweep", "compile", "benchmarks",
         ),
     ),
     "project": (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-from heavytop_bench import reality
+from heavytop_bench import fleet, reality
 from heavytop_bench.hummingbird import courses
 from heavytop_bench.reality import Case, Recovered
 from heavytop_bench.report import BenchReport
@@ -57,6 +57,7 @@ def rows(report: BenchReport, quick: bool) -> None:
         report.limit(f"{name}: distance at the end", float(off[-1]), reality.NEAR, "m")
     _known_and_unknown_delays(report, count)
     _dead(report, count)
+    fleet.rows(report, count, far)
 
 
 def _figures(found: Recovered, prefix: str = "") -> dict[str, float | str]:

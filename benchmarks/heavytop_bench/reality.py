@@ -14,7 +14,6 @@ from heavytop.control import BaseController, OnPart, Sensed, Sensors, Windy, fla
 from heavytop.copters import Failover, RotorPlant, Vehicle, agile_law, hexacopter, robust_controller
 from heavytop.copters.catalogue import load
 from heavytop.copters.maneuvers import make
-from heavytop.copters.robust_controller import ATTITUDE, POSITION, TORQUE_PRIORITY
 from heavytop.copters.rotor_failure import DeadRotorLaw, without_rotors
 from heavytop.geometry import so3
 from heavytop.simulate import Run, simulate
@@ -27,8 +26,8 @@ SPREAD, FAR = (3.0, 2.0, 3.0), (20.0, 5.0, 10.0)
 NEAR = 0.5
 """Distance (m) from the set point within which a flight stays during its last second if it is recovered."""
 CONSTANTS = (
-    f"energy-based law, poles {POSITION:g}/s and {ATTITUDE:g} rad/s, torque priority {TORQUE_PRIORITY:g}; observers 30 ms, thrust scale 0.5 s, lag "
-    "inverted to 10 ms, delay and lag identified up to 40 and 90 ms, governor 12 m/s^2 and 4 m/s, nominal drag known"
+    "energy-based law whose poles follow from angular acceleration, lag and longest delay of the vehicle (docs/control/robust.md), 5/s and 16 rad/s "
+    "here; observers, inverse of the lag, identification and governor from these poles and the spare thrust, nominal drag known"
 )
 
 
@@ -302,8 +301,8 @@ def _rms(x: np.ndarray) -> float:
 # --- the racer --------------------------------------------------------------------------------------------------------------
 
 RACE_SPEED, RACE_ACCELERATION = 13.0, 2 * 9.81
-OVERDEMANDS = ((1.5, 1.0), (3.0, 1.5), (10.0, 0.7))
-"""Radius (m) and frequency (Hz) of circles that no input can follow: 6, 27 and 20 g."""
+OVERDEMANDS = ((3.0, 1.0), (3.0, 1.5), (10.0, 0.7))
+"""Radius (m) and frequency (Hz) of circles that no input can follow: 12, 27 and 20 g."""
 
 
 def _begun(t: Array) -> Array:

@@ -18,9 +18,11 @@ from heavytop_bench.report import BenchReport, whole
 BENCHMARKS = {
     "forward": "heavytop_bench.forward",
     "robots": "heavytop_bench.robots",
+    "inverse-kinematics": "heavytop_bench.inverse_kinematics",
     "single": "heavytop_bench.single",
     "scaling": "heavytop_bench.scaling",
     "derivatives": "heavytop_bench.derivatives",
+    "gradients": "heavytop_bench.gradients",
     "threads": "heavytop_bench.threads",
     "ready": "heavytop_bench.ready",
     "calls": "heavytop_bench.calls",
@@ -28,8 +30,10 @@ BENCHMARKS = {
     "simulate": "heavytop_bench.simulate",
     "sweep": "heavytop_bench.sweep",
     "fly": "heavytop_bench.fly",
+    "env": "heavytop_bench.env",
     "plan": "heavytop_bench.plan",
     "laws": "heavytop_bench.laws",
+    "live": "heavytop_bench.live",
 }
 
 

@@ -5,9 +5,11 @@ Where to begin; ``help`` of each name has shapes, units and an example:
 * describe: ``System``; joints ``Revolute``, ``Prismatic``, ``Spherical``, ``Free``, ``Planar``, ...; ``Inertia``, ``Stiffness``, ``Damping``;
   inputs ``JointForce``, ``Thruster``, ``Wrench``; ``load`` for robot files, ``library.load`` for built-in systems
 * derive: ``System.derive`` gives a ``Model`` with all terms of ``M a + c + D v + fK + fG = B u``, and ``Model.equations`` to read
-* simulate: ``simulate`` gives a ``Run``; ``prepare`` for many of them
+* simulate: ``simulate`` gives a ``Run``; ``prepare`` for many of them; ``stepper`` for your own time loop; ``gradient`` differentiates a
+  whole motion
 * control: ``control.lqr``, ``control.mpc``, ``control.energy_law``, ``control.equilibrium``; plan: ``plan``
 * fly: ``copters.load``, ``copters.fly``, ``maneuvers``
+* logs: ``load_log`` reads ULog, MCAP, ROS bags, blackbox and CSV; ``Run.save`` also writes MCAP
 * many at once: arrays with leading axes everywhere; ``sweep`` for studies
 
 ``dir(heavytop)`` lists the public names. Modules that begin with an underscore are not for users.
@@ -22,15 +24,19 @@ from heavytop._version import __version__ as __version__
 from heavytop.system import (
     Box as Box,
     Capsule as Capsule,
+    CenterOfMassTask as CenterOfMassTask,
     Coupled as Coupled,
     Custom as Custom,
     Cylinder as Cylinder,
     Cylindrical as Cylindrical,
     Damping as Damping,
+    DirectionTask as DirectionTask,
     Ellipsoid as Ellipsoid,
     Fixed as Fixed,
     ForceElement as ForceElement,
     Free as Free,
+    FunctionTask as FunctionTask,
+    GazeTask as GazeTask,
     Inertia as Inertia,
     JointElement as JointElement,
     JointForce as JointForce,
@@ -39,16 +45,23 @@ from heavytop.system import (
     Model as Model,
     PairElement as PairElement,
     Planar as Planar,
+    Points as Points,
+    PoseTask as PoseTask,
+    PositionTask as PositionTask,
+    PostureTask as PostureTask,
     Prescribed as Prescribed,
     Prismatic as Prismatic,
     Revolute as Revolute,
+    Rim as Rim,
     Sphere as Sphere,
     Spherical as Spherical,
     Stiffness as Stiffness,
     System as System,
     Thruster as Thruster,
+    Triangles as Triangles,
     Universal as Universal,
     Wrench as Wrench,
+    scene as scene,
 )
 
 if TYPE_CHECKING:
@@ -57,29 +70,42 @@ if TYPE_CHECKING:
         control as control,
         copters as copters,
         equations as equations,
+        fmi as fmi,
+        gym as gym,
         io as io,
         library as library,
+        log as log,
         plan as plan,
         show as show,
     )
     from heavytop.copters import maneuvers as maneuvers
+    from heavytop.fmi import load_fmu as load_fmu
+    from heavytop.gym import env as env
     from heavytop.io import conventions as conventions, load as load
+    from heavytop.log import load_log as load_log
     from heavytop.simulate import (
         RKMK4 as RKMK4,
         RKMK6 as RKMK6,
         RKMK8 as RKMK8,
         RKMK45 as RKMK45,
+        ROS2 as ROS2,
         EnergyMomentum as EnergyMomentum,
         Event as Event,
         Feedback as Feedback,
+        Loss as Loss,
+        Moreau as Moreau,
         ProjectedRK4 as ProjectedRK4,
         Run as Run,
         UserDynamics as UserDynamics,
         Variational as Variational,
+        gradient as gradient,
         prepare as prepare,
         simulate as simulate,
         simulate_dynamics as simulate_dynamics,
+        stepper as stepper,
+        tune as tune,
     )
+    from heavytop.simulate.gradients import jax as jax, torch as torch
     from heavytop.sweep import (
         attitude as attitude,
         choice as choice,
@@ -88,16 +114,34 @@ if TYPE_CHECKING:
         uniform as uniform,
     )
 
-_LAYERS = ("compile", "control", "copters", "equations", "io", "library", "plan", "show", "simulate", "sweep")
+_LAYERS = (
+    "compile",
+    "control",
+    "copters",
+    "equations",
+    "fmi",
+    "gym",
+    "io",
+    "library",
+    "log",
+    "plan",
+    "show",
+    "simulate",
+    "sweep",
+)
 _MODULES = {layer: f"heavytop.{layer}" for layer in _LAYERS}
 _MODULES |= {"maneuvers": "heavytop.copters.maneuvers", "conventions": "heavytop.io.conventions"}
-_INTEGRATORS = ("RKMK4", "RKMK6", "RKMK8", "RKMK45", "EnergyMomentum", "ProjectedRK4", "Variational")
+_MODULES |= {name: f"heavytop.simulate.gradients.{name}" for name in ("torch", "jax")}
+_INTEGRATORS = ("RKMK4", "RKMK6", "RKMK8", "RKMK45", "ROS2", "EnergyMomentum", "Moreau", "ProjectedRK4", "Variational")
 _ON_DEMAND = (
     _MODULES
     | dict.fromkeys(_INTEGRATORS, "heavytop.simulate")
-    | dict.fromkeys(("Event", "Feedback", "Run", "UserDynamics", "prepare", "simulate_dynamics"), "heavytop.simulate")
+    | dict.fromkeys(
+        ("Event", "Feedback", "Run", "UserDynamics", "prepare", "simulate_dynamics", "stepper"), "heavytop.simulate"
+    )
+    | dict.fromkeys(("Loss", "gradient", "tune"), "heavytop.simulate")
     | dict.fromkeys(("attitude", "choice", "normal", "uniform"), "heavytop.sweep")
-    | {"load": "heavytop.io.robot_files"}
+    | {"load": "heavytop.io.robot_files", "env": "heavytop.gym", "load_fmu": "heavytop.fmi", "load_log": "heavytop.log"}
 )
 """Modules of the names that are imported on first use, so that ``import heavytop`` is fast."""
 

@@ -111,7 +111,7 @@ def test_the_view_is_hidden_until_it_has_the_colours_of_the_theme(browser: Tab, 
     assert 'class="canvas waiting"' in path.read_text(encoding="utf-8")
     tab = opened(browser, pendulums(2.0), tmp_path)
     tab.wait("!document.getElementById('canvas').classList.contains('waiting')")
-    color = "heavytop.stage.objects.get('ground/platform')"
+    color = "heavytop.stage.objects.get('ground:platform')"
     found = tab.evaluate(
         f"(() => {{ let c = null; {color}.traverse(p => {{ if (p.material && p.material.color) c = p.material.color }}); "
         "return [c.r, c.g, c.b] })()"

@@ -109,7 +109,7 @@ def test_bodies_have_the_poses_of_the_report(tab: Tab, report: Report) -> None:
         pause_at(tab, float(report.scene.times[k]))
         matrix = np.array(tab.evaluate("heavytop.stage.bodies[0].matrix")).reshape(4, 4).T
         np.testing.assert_allclose(matrix, poses[k], atol=4e-3)  # frames at 60 Hz, samples at 400 Hz
-        drawn = tab.evaluate("Array.from(heavytop.stage.objects.get('body/hull/body').matrixWorld.elements)")
+        drawn = tab.evaluate("Array.from(heavytop.stage.objects.get('body:hull:body').matrixWorld.elements)")
         np.testing.assert_allclose(np.array(drawn).reshape(4, 4).T, matrix, atol=1e-5)
 
 
@@ -119,7 +119,7 @@ def test_propellers_turn_in_their_sense_at_any_speed(tab: Tab) -> None:
     step = """((from, dt) => { const angle = () => ["propeller 1", "propeller 2"].map((n) => heavytop.stage.turned.get(n).shown);
         heavytop.stage.setTime(from, 1 / 60); const a = angle();
         heavytop.stage.setTime(from + dt, 1 / 60); const b = angle();
-        return [b[0] - a[0], b[1] - a[1], heavytop.stage.objects.get('blur/propeller 1/blur').visible]; })"""
+        return [b[0] - a[0], b[1] - a[1], heavytop.stage.objects.get('blur:propeller 1:blur').visible]; })"""
     first, second, blurred = tab.evaluate(f"{step}(1.0, 1 / 60)")
     assert 0 < first < 1
     assert -1 < second < 0

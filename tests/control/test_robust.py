@@ -311,7 +311,9 @@ def test_the_governor_passes_small_errors_and_limits_large_ones() -> None:
     np.testing.assert_allclose(
         u([10, 0, 0], rest), plain([0.5, 0, 0], rest, np.array([-1.0, 0, 0, 0, 0, 0])), rtol=1e-9
     )
-    assert gentle(inner) == pytest.approx((3.0, 3.0))
+    assert gentle(inner, Hull.of(model)) == pytest.approx((1.22 * 9.81 / 4, 1.22 * 9.81 / 4))  # no limits: any lift
+    weak = quadcopter(thrust=(0.0, 1.5 * vehicle.mass * 9.81 / 4))
+    assert gentle(weak.law(), Hull.of(weak.model)) == pytest.approx((0.25 * 9.81 / 4, 0.25 * 9.81 / 4))
     with pytest.raises(ControlError, match="must be positive"):
         Governed(OnPart(inner, model), model, distance=-1.0, velocity=1.0)
 

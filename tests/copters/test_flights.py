@@ -290,7 +290,12 @@ def test_hovering_is_that_of_the_gravity_of_the_model() -> None:
     q, v = plant.start(moon.model.neutral(), np.zeros(6))
     assert plant.forces(q, v).sum() == pytest.approx(moon.weight)
     assert remaining(moon).lift == pytest.approx(remaining(craft).lift * 9.81 / 1.62)
-    np.testing.assert_allclose(np.sort(agile_law(moon).poles()), np.sort(agile_law(craft).poles()), rtol=1e-5)
+    poles = (agile_law(c, position=3.0, attitude=9.0).poles() for c in (moon, craft))
+    there, here = (np.sort(p.real[np.abs(p.imag) < 1e-2]) for p in poles)  # all but the pair of the yaw
+    assert len(here) == 10
+    np.testing.assert_allclose(there, here, rtol=1e-4)
+    # idle rotors brake little: the poles of a vehicle follow from its rotors, and those on the moon are slower
+    assert np.max(np.abs(agile_law(moon).poles())) < 0.8 * np.max(np.abs(agile_law(craft).poles()))
     free = tuple(replace(rotor, thrust=(0.0, np.inf)) for rotor in craft.airframe.rotors)
     top = [
         typical_propulsion(replace(c, airframe=replace(c.airframe, rotors=free))).thrust_range[1] for c in (craft, moon)

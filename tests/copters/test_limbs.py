@@ -175,7 +175,7 @@ def test_mistakes_raise() -> None:
             multicopter(y6_rotors(), 1.8, (0.03, 0.03, 0.05), limbs=wrong)
     for law in ("energy", "robust"):
         with pytest.raises(ControlError, match="has limbs"):
-            fly(y6(), "hover", law, rotors=law == "energy")
+            fly(y6(), "hover", law, rotors=True)
     with pytest.raises(SweepError, match="has limbs"):
         ht.sweep(y6(), {"tilt": [0.1, 0.2]}, until=0.02, rotors=True)
 

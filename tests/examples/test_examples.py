@@ -13,7 +13,8 @@ from processes import GUARD
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if not path.stem.startswith("_"))
 QUICK = ("pendulum",)
-THOROUGH = ("chaplygin_sleigh", "rolling_disc")
+THOROUGH = ("chaplygin_sleigh", "rattleback", "rolling_disc")
+STACKS = ("firmware_in_the_loop",)
 
 
 def test_there_are_enough_and_each_says_what_it_is() -> None:
@@ -27,6 +28,7 @@ def test_there_are_enough_and_each_says_what_it_is() -> None:
 def marked(name: str):
     """The example as a parameter, behind the marker of its length."""
     mark = [] if name in QUICK else [pytest.mark.thorough] if name in THOROUGH else [pytest.mark.slow]
+    mark = [pytest.mark.stacks] if name in STACKS else mark
     return pytest.param(name, marks=mark)
 
 

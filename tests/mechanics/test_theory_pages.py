@@ -50,6 +50,7 @@ def test_every_formalism_has_a_page() -> None:
         "energy_momentum",
         "lie_group_steps",
         "linearization",
+        "nonsmooth",
         "reaction_friction",
         "singular_configurations",
     }

@@ -240,3 +240,41 @@ def test_equality_constraints_leave_the_motions_that_mujoco_leaves(tmp_path: Pat
     theirs = data.efc_J[: data.nefc * peer.nv].reshape(data.nefc, peer.nv) @ T
     ranks = [int(np.linalg.matrix_rank(J, tol=1e-7)) for J in (ours, theirs, np.concatenate([ours, theirs]))]
     assert ranks[0] == ranks[1] == ranks[2] == data.nefc
+
+
+def test_sensors_equal_mujoco(tmp_path: Path) -> None:
+    geom = '<geom type="box" size=".1 .2 .3" pos=".1 0 .2" euler="10 20 30"/>'
+    frame = 'objtype="site" objname="s"'
+    sensors = (
+        '<accelerometer name="0" site="s"/><velocimeter site="s" name="1"/><gyro site="s" name="2"/>'
+        f'<framepos {frame} name="3"/><framepos {frame} reftype="site" refname="i" name="4"/><framequat objtype="xbody" objname="b" name="5"/>'
+        f'<framequat {frame} reftype="xbody" refname="c" name="6"/><framezaxis {frame} name="7"/><framelinvel objtype="body" objname="b" name="8"/>'
+        f'<framelinvel {frame} reftype="site" refname="i" name="9"/><frameangvel objtype="xbody" objname="c" reftype="xbody" refname="a" name="10"/>'
+        f'<framelinacc {frame} name="11"/><frameangacc objtype="xbody" objname="c" name="12"/><framepos objtype="body" objname="b" name="13"/>'
+        '<subtreecom body="b" name="14"/><subtreelinvel body="b" name="15"/><subtreeangmom body="b" name="16"/><jointpos joint="k" name="17"/>'
+        '<jointvel joint="k" name="18"/><ballquat joint="l" name="19"/><ballangvel joint="l" name="20"/><tendonpos tendon="t" name="21"/>'
+        '<tendonvel tendon="t" name="22"/><actuatorpos actuator="p" name="23"/><actuatorvel actuator="m" name="24"/>'
+        '<actuatorfrc actuator="p" name="25"/>'
+        '<actuatorfrc actuator="m" name="26"/><jointactuatorfrc joint="k" name="27"/><e_kinetic name="28"/><gyro site="s" name="29" cutoff=".3"/>'
+    )
+    path = tmp_path / "sensors.xml"
+    path.write_text(
+        f'<mujoco><worldbody><body name="a"><freejoint name="f"/>{geom}<site name="i" pos=".1 .2 .3" euler="10 20 30"/><body name="b" pos="0 0 .5">'
+        f'<joint name="k" axis="0 1 .2" ref="20"/>{geom}<site name="s" pos=".1 0 0" euler="0 40 0"/><body name="c" pos="0 0 .5">'
+        f'<joint name="l" type="ball"/>{geom}</body></body></body></worldbody><tendon><fixed name="t"><joint joint="k" coef="2"/></fixed></tendon>'
+        '<actuator><position name="p" joint="k" kp="3" kv=".2" gear="-2"/><motor name="m" tendon="t" gear="3"/></actuator>'
+        f"<sensor>{sensors}</sensor></mujoco>"
+    )
+    system, peer = ht.load(path), mujoco.MjModel.from_xml_path(str(path))
+    model, data, rng = system.derive(native=False), mujoco.MjData(peer), np.random.default_rng(0)
+    peer.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    for _ in range(3):
+        q, v, u = model.random(rng), rng.standard_normal(model.nv), rng.standard_normal(model.nu)
+        there = ht.conventions.to_mujoco(model, q, v, peer=peer)
+        data.qpos[:], data.qvel[:], data.ctrl[:] = there.q, there.v, u
+        mujoco.mj_forward(peer, data)
+        assert len(system.sensors) == peer.nsensor == 30
+        for name, sensor in system.sensors.items():
+            ours, theirs = sensor(model, q, v, u), data.sensor(name).data
+            sign = np.sign(ours @ theirs) if "quat" in sensor.kind else 1.0
+            assert np.max(np.abs(sign * ours - theirs)) < TOLERANCE, (name, sensor.kind)

@@ -18,7 +18,6 @@ pin = pytest.importorskip("pinocchio")
 FOLDER = Path(pin.__file__).parents[4] / "share" / "example-robot-data" / "robots"
 FILES = sorted(FOLDER.rglob("*.urdf"))
 NOT_LOADED = {
-    "alex_psyonic_hands": "joint 'Left_index_q2' mimics 'index_q1', which does not exist",
     "ur3": "it has no <link>",
 }
 TOLERANCE = 1e-10

@@ -46,9 +46,9 @@ def test_templates_name_existing_files(name: str) -> None:
 def test_extras_are_used() -> None:
     """An extra installs packages that the code imports, or that the tests and the documentation need."""
     text = "\n".join(path.read_text("utf-8") for path in CODE)
-    for extra in set(project()["optional-dependencies"]) - {"test", "docs", "peers"}:
+    for extra in set(project()["optional-dependencies"]) - {"test", "docs", "peers", "learn"}:
         for line in project()["optional-dependencies"][extra]:
-            name = re.split(r"[ >=\[]", line)[0]
+            name = re.split(r"[ >=\[]", line)[0].removesuffix("-support").replace("-", "_")  # as it is imported
             assert re.search(rf"^\s*(import|from) {name}\b|\"{name}\"", text, re.MULTILINE), f"{extra}: {name}"
 
 

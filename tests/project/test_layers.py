@@ -17,6 +17,9 @@ PACKAGE = SOURCE / "heavytop"
 ORDER = (
     {"heavytop", "__main__"},
     {"cli"},
+    {"gym"},
+    {"fmi"},
+    {"log"},
     {"show"},
     {"sweep"},
     {"io"},
@@ -49,11 +52,12 @@ RANK = {name: -height for height, names in enumerate(ORDER) for name in names}
 # Convenience methods that hand an object to a higher layer (`run.show()`, `plan.save()`, `model.to_urdf()`, `model.equations()`): allowed inside a
 # function, and for the type of their result.
 UPWARD_IN_METHODS = {
+    "control": {"show"},
     "sweep": {"show"},
     "copters": {"show"},
     "plan": {"show", "io"},
-    "simulate": {"show", "io"},
-    "system": {"equations", "io", "show"},
+    "simulate": {"show", "io", "log"},
+    "system": {"equations", "fmi", "io", "show"},
 }
 
 

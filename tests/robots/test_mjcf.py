@@ -60,13 +60,13 @@ def test_joints_off_the_origin_equal_the_same_system_written_by_hand(load) -> No
 
 
 def test_losses_have_their_lines_and_strict_rejects_them(load) -> None:
-    text = mjcf(f'<body><joint name="j"/>{INERTIAL}<geom size="0.1"/></body>', "<sensor/>\n<contact/>\n<keyframe/>")
+    text = mjcf(f'<body><joint name="j"/>{INERTIAL}<geom size="0.1"/></body>', "<custom/>\n<contact/>\n<deformable/>")
     report = load(text).report
     assert [(item.what, item.where.rpartition(":")[2]) for item in report.losses] == [
         ("contact geometry", "4"),
-        ("sensor", "6"),
+        ("custom", "6"),
         ("contact", "7"),
-        ("keyframe", "8"),
+        ("deformable", "8"),
     ]
     with pytest.raises(FileFormatError, match="strict=True, but 4"):
         load(text, strict=True)
@@ -124,7 +124,7 @@ WRONG = {
     "joint of the world": (mjcf(HINGE + '\n<joint name="k"/>'), r"robot\.xml:5: <joint>: the world has no joints"),
     "fitted shape": (
         mjcf('<body><joint/><geom mesh="m"/></body>', '<asset><mesh name="m" file="m.stl"/></asset>'),
-        r"robot\.xml:4: <geom>: a sphere that is fitted to a mesh is not read",
+        r"robot\.xml:4: <geom>: the mesh 'm' is not read",
     ),
     "sheared mesh": (
         mjcf(HINGE, '<asset><mesh name="m" file="m.stl" refquat="1 1 0 0" scale="1 2 1"/></asset>'),
@@ -144,6 +144,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_files_are_typed_errors_with_their_line(load, tmp_path: Path, case) -> None:
+    (tmp_path / "package.xml").write_text("<package/>")
     (tmp_path.parent / "secret.xml").write_text("<mujoco/>")
     text, message = WRONG[case]
     with pytest.raises(FileFormatError, match=message):
@@ -269,7 +270,7 @@ def test_defaults_of_actuators_are_inherited_by_their_kinds(load, case) -> None:
 def test_actuators_that_cannot_be_inputs_are_reported(load) -> None:
     text = mjcf(
         HINGE,
-        '<actuator><motor joint="j"/><motor joint="j"/><general name="lag" joint="j" dyntype="filter" dynprm="1"/>'
+        '<actuator><motor joint="j"/><motor joint="j"/><general name="lag" joint="j" dyntype="muscle" dynprm="1"/>'
         '<motor name="strong" joint="j" forcerange="-6 6" gear="3"/>'
         '<position name="servo" joint="j" forcerange="-6 6"/><motor name="a/b c" joint="j"/></actuator>',
     )
@@ -277,8 +278,8 @@ def test_actuators_that_cannot_be_inputs_are_reported(load) -> None:
     assert list(system.derive(native=False).u_names) == ["motor_j", "motor_j_2", "strong", "servo", "a_b_c"]
     assert system.input_limits == {"strong": (-6.0, 6.0)}
     notes = {(item.what, item.name): item.note for item in (*system.report.losses, *system.report.changes)}
-    assert notes["actuator", "lag"] == "it has its own state"
-    assert "not limited" in notes["forcerange", "servo"]
+    assert notes["actuator", "lag"] == "its state is of the kind 'muscle'"
+    assert "system.actuation()" in notes["forcerange", "servo"]
     assert notes["actuator", "a/b c"] == "named 'a_b_c'"
 
 
@@ -477,7 +478,8 @@ def test_ranges_of_forces_and_inherited_ranges_are_limits_of_inputs(load) -> Non
     assert_allclose(system.input_limits["p"], (0.0, 2.0))
     system = load(one_joint('actuatorfrcrange="-1 2"', servo))
     lost = {item.what for item in system.report.losses}
-    assert lost == {"contact geometry", "inheritrange", "actuatorfrcrange"}
+    assert lost == {"contact geometry", "inheritrange"}
+    assert [item.what for item in system.report.changes] == ["actuatorfrcrange"]  # by system.actuation()
     assert not system.input_limits
 
 
@@ -530,7 +532,7 @@ def test_meshes_have_the_inertia_of_mujoco(load, tmp_path: Path, rule: str, mome
 
 def test_shapes_without_known_inertia_need_an_inertial(load) -> None:
     asset = '<asset><hfield name="h" nrow="2" ncol="2" size="1 1 1 .1"/><mesh name="m" file="missing.stl"/></asset>'
-    for geom in ('<geom type="hfield" hfield="h"/>', '<geom type="box" mesh="m"/>', '<geom type="mesh" mesh="m"/>'):
+    for geom in ('<geom type="box" mesh="m"/>', '<geom type="mesh" mesh="m"/>'):
         with pytest.raises(FileFormatError, match=r"robot\.xml:4: <geom>.* is not read.*inertial"):
             load(one_joint("", asset, geom))
         system = load(one_joint("", asset, geom + INERTIAL))
@@ -545,7 +547,7 @@ def test_negative_compensation_of_gravity_has_no_effect(load) -> None:
 
 
 def test_includes_and_meshes_of_a_neighbouring_folder(tmp_path: Path) -> None:
-    """They are read inside the repository of the file or inside ``root``, and never outside."""
+    """They are read inside ``root``, by default the repository of the file or the user's own tree, and never outside."""
     (tmp_path / "arm").mkdir()
     (tmp_path / "common" / "inner").mkdir(parents=True)
     (tmp_path / "secret.xml").write_text("<mujoco/>")
@@ -557,6 +559,8 @@ def test_includes_and_meshes_of_a_neighbouring_folder(tmp_path: Path) -> None:
     asset = '<asset><mesh name="m" file="../common/part.obj"/></asset><include file="../common/scene.xml"/>'
     file = tmp_path / "arm" / "arm.xml"
     file.write_text(one_joint("", asset, '<geom type="mesh" mesh="m"/>'))
+    assert ht.load(file).gravity[2] == -1.0
+    tmp_path.chmod(0o777)  # not the user's own any more
     with pytest.raises(
         FileFormatError, match=r"arm\.xml:6: <include>: .*outside the folder.*ht\.load\(path, root=folder\)"
     ):

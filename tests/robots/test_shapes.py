@@ -176,7 +176,7 @@ def test_collada_files_have_a_unit_and_may_lack_materials(tmp_path) -> None:
     text = trimesh.Trimesh(vertices, faces, process=False).export(file_type="dae").decode()
     assert "<bind_material>" in text
     text = text.replace('target="#', 'target="#gone')
-    text = text.replace("<up_axis>", '<unit name="centimeter" meter="0.01"/><up_axis>')
+    text = text.replace("<up_axis>Y_UP", '<unit name="centimeter" meter="0.01"/><up_axis>Z_UP')
     assert 'meter="0.01"' in text
     (tmp_path / "cube.dae").write_text(text)
     found, _ = ht.Mesh(str(tmp_path / "cube.dae")).triangles
@@ -185,6 +185,26 @@ def test_collada_files_have_a_unit_and_may_lack_materials(tmp_path) -> None:
     assert "<library_geometries>" in text
     (tmp_path / "part.dae").write_text(text.replace("<library_geometries>", part))
     assert_allclose(ht.Mesh(str(tmp_path / "part.dae")).triangles[0].max(axis=0), [0.3, 0.3, 0.3], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("up", "tool", "turned"),
+    [
+        ("X_UP", "", [-2, -3, 1]),
+        ("Y_UP", "", [1, -3, 2]),
+        ("Z_UP", "", [1, 2, 3]),
+        ("Y_UP", "VCGLib | MeshLab", [1, 2, 3]),  # it calls all files so
+    ],
+)
+def test_up_axis_of_collada_files_points_up(tmp_path, up: str, tool: str, turned) -> None:
+    trimesh = pytest.importorskip("trimesh")
+    pytest.importorskip("collada")
+    triangle = trimesh.Trimesh([[0, 0, 0], [1, 2, 3], [0, 1, 0]], [[0, 1, 2]], process=False)
+    text = triangle.export(file_type="dae").decode().replace("<up_axis>Y_UP", f"<up_axis>{up}")
+    tag = f"<contributor><authoring_tool>{tool}</authoring_tool></contributor>"
+    (tmp_path / "part.dae").write_text(text.replace("<created>", f"{tag if tool else ''}<created>"))
+    vertices, _ = ht.Mesh(str(tmp_path / "part.dae")).triangles
+    assert np.min(np.max(np.abs(vertices - turned), axis=1)) < 1e-12
 
 
 def test_copies_of_faces_do_not_count_twice(tmp_path) -> None:

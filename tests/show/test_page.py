@@ -163,19 +163,19 @@ def test_the_camera_looks_across_the_plane_of_the_loop(report: Report) -> None:
 def test_every_object_has_its_meshes(report: Report) -> None:
     names = set(scene_meshes(report.scene))
     assert {
-        "body/hull/body",
-        "body/load/load",
-        "blur/propeller 1/blur",
-        "shadow/hull/shadow",
-        "ghost/hull/ghost",
+        "body:hull:body",
+        "body:load:load",
+        "blur:propeller 1:blur",
+        "shadow:hull:shadow",
+        "ghost:hull:ghost",
     } <= names
     assert {
-        "trail/path",
-        "trail/reference",
-        "arrow/thrust 1/shaft",
-        "arrow/thrust 1/head",
-        "ground/grid",
-        "ground/axis",
+        "trail:path",
+        "trail:reference",
+        "arrow:thrust 1:shaft",
+        "arrow:thrust 1:head",
+        "ground:grid",
+        "ground:axis",
     } <= names
     assert not any(name.startswith("ground") for name in scene_meshes(replace(report.scene, ground=None)))
 

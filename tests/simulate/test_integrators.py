@@ -24,6 +24,7 @@ ORDERS = {
     "rkmk8": (8, [0.05, 0.04, 0.03125, 0.025]),
     "energy_momentum": (2, [0.01, 0.005, 0.0025]),
     "variational": (2, [0.01, 0.005, 0.0025]),
+    "ros2": (2, [0.01, 0.005, 0.0025]),
 }
 
 
@@ -94,7 +95,7 @@ def test_a_million_steps_of_free_tumbling(name: str) -> None:
     """Ten thousand seconds of diag(1, 2, 3) at dt = 0.01: on the manifold for all, exact invariants where promised."""
     model = free_body("quaternion" if name == "projected_rk4" else "matrix")
     start = model.neutral(), np.array([0.5, 1.0, 0.1])
-    until = 1e4 if name != "rkmk45" else 100.0
+    until = 1e4 if name not in ("rkmk45", "ros2") else 100.0
     run = ht.simulate(model, start, until, 0.01, name, record_every=1000)
     assert run.outcome.ok
     energy = run.energy / run.energy[0] - 1
@@ -197,7 +198,7 @@ def test_batch_equals_single_runs() -> None:
     model = free_body("quaternion")
     rng = np.random.default_rng(0)
     q, v = model.random(rng, (3, 2)), rng.standard_normal((3, 2, 3))
-    for name in INTEGRATORS:
+    for name in (name for name, kind in INTEGRATORS.items() if not kind.unilateral):  # the others need contacts
         many = ht.simulate(model, (q, v), 0.5, 0.01, name, record_every=10)
         assert many.q.shape == (6, 3, 2, model.nq)
         one = ht.simulate(model, (q[2, 1], v[2, 1]), 0.5, 0.01, name, record_every=10)
@@ -219,7 +220,7 @@ def test_integrators_by_name_class_and_object() -> None:
 def test_group_methods_refuse_coordinates_that_are_no_group() -> None:
     body = UserDynamics(ScalablePose(), lambda q, v: 0 * v, name="scalable")
     start = ScalablePose().neutral(), np.zeros(7)
-    for name in ("rkmk4", "rkmk45", "variational"):
+    for name in ("rkmk4", "rkmk45", "variational", "ros2"):
         with pytest.raises(SimulationError, match=r"not a Lie group.*projected_rk4"):
             ht.simulate(body, start, 1.0, 0.1, name)
     with pytest.raises(SimulationError, match="EnergyMomentum needs the energy of 'scalable'"):

@@ -7,6 +7,7 @@ import dataclasses
 import signal
 import threading
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -216,9 +217,9 @@ def test_fixed_step_through_a_singularity_names_the_growth() -> None:
     assert "a force without bound" in str(run.outcome)
 
 
-@pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45"])
+@pytest.mark.parametrize("integrator", ["rkmk4", ht.RKMK45(max_steps=10**9)], ids=["rkmk4", "rkmk45"])
 @pytest.mark.thorough
-def test_interruption_returns_what_was_computed(integrator: str) -> None:
+def test_interruption_returns_what_was_computed(integrator: Any) -> None:
     system = ht.System(gravity=(0, 0, 0), name="long")
     system.body("body", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(1, 2, 3)))
     model = system.derive()

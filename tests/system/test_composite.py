@@ -7,7 +7,8 @@ import pytest
 from heavytop_bench.trees import chain, panda, tricopter_load
 
 import heavytop as ht
-from heavytop.system.dynamics.articulated import composite_mass_matrix, has_composites
+from heavytop.compile import trace_of
+from heavytop.system.dynamics.articulated import composite_mass_matrix, has_composites, recursive_mass_matrix
 
 
 def branched() -> ht.System:
@@ -31,3 +32,6 @@ def test_composite_bodies_agree_with_the_sum_over_bodies(make) -> None:
     for q in model.random(4, (3,)):
         M = composite_mass_matrix(dynamics, model.expressions.p, q, p)
         np.testing.assert_allclose(M, model.mass_matrix(q), rtol=0, atol=1e-13 * np.max(np.abs(M)))
+    e = model.expressions
+    symbolic = trace_of("mass", {"q": e.q, "p": e.p}, {"M": recursive_mass_matrix(dynamics)})
+    np.testing.assert_allclose(symbolic.interpret(q, p)[0], M, rtol=0, atol=1e-13 * np.max(np.abs(M)))

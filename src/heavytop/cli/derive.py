@@ -13,7 +13,7 @@ from typer import Option
 
 from heavytop._files import write_whole
 from heavytop.cli.choices import JSON, LIST_SYSTEMS, PAGES, check_places, list_systems
-from heavytop.cli.target import BASE, TARGET, check_target, derived, is_file, load_target
+from heavytop.cli.target import BASE, TARGET, check_target, derived, is_file, is_robot, load_target
 from heavytop.cli.terminal import WIDTH, console, fail, print_json, reported, working
 
 
@@ -78,6 +78,7 @@ def show(
     target: Annotated[str, TARGET] = "",
     out: Annotated[Path | None, Option("--out", "-o", help="The page to write; default: NAME.html.")] = None,
     base: Annotated[str, BASE] = "fixed",
+    collision: Annotated[bool, Option("--collision", help="Draw the collision geometry of a robot file.")] = False,
     browse: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
     json: Annotated[bool, JSON] = False,
     listed: Annotated[bool, LIST_SYSTEMS] = False,
@@ -93,10 +94,12 @@ def show(
         list_systems(json)
         return
     check_target(target, base, "show")
+    if collision and not is_robot(target):
+        raise fail(f"--collision is for robot files; {target!r} has no collision geometry.")
     from heavytop import library
 
     check_places(out=(out, PAGES))
-    found = load_target(target, base)
+    found = load_target(target, base, "collision" if collision else "visual")
     page = out if out is not None else Path(f"{Path(target).stem.replace(':', '-')}.html")
     model = derived(found, native=False)
     published = None if is_file(target) else library.start(target, model)

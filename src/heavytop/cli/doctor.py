@@ -76,6 +76,7 @@ def _facts() -> dict[str, str]:
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "native code": _native(),
         "cache": _cache(),
+        "flight stacks": _stacks(),
     }
 
 
@@ -120,6 +121,12 @@ def _cache() -> str:
     if not stats.trusted:
         state = ", NOT USED: others can write there (chmod go-w, or set HEAVYTOP_CACHE to another folder)"
     return f"{stats.folder}: {stats.entries} entries, {stats.bytes / 2**20:.1f} of {stats.limit / 2**20:.0f} MB{state}"
+
+
+def _stacks() -> str:
+    from heavytop.copters import stacks
+
+    return ", ".join(f"{name}: {state}" for name, state in stacks.found().items())
 
 
 class _Result(NamedTuple):

@@ -24,7 +24,6 @@ from heavytop.cli.choices import (
     complete_law,
     complete_maneuver,
     complete_vehicle,
-    reject_others,
 )  # fmt: skip
 from heavytop.cli.terminal import FAILURE, console, fail, outcome_data, print_json, reported
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 @reported
 def fly(
-    context: typer.Context,
     vehicle: Annotated[
         str, Argument(metavar="VEHICLE", help="Name of a vehicle, or a TOML file.", autocompletion=complete_vehicle)
     ] = "quadcopter",
@@ -61,12 +59,21 @@ def fly(
         bool, Option("--rotors", help="Let rotor speeds and tilts lag, and rotors and frame have drag.")
     ] = False,
     delay: Annotated[float, Option(help="Delay in s of the measurements.")] = 0.0,
+    stack: Annotated[
+        str | None,
+        Option(
+            help="Fly a firmware instead of a law: betaflight, px4, ardupilot, or the policy raptor; sets --rotors."
+        ),
+    ] = None,
+    stack_path: Annotated[
+        Path | None, Option(help="Program of the stack; default: built once from its source.")
+    ] = None,
     out: Annotated[Path | None, Option("--out", "-o", help="Where to write the page.")] = None,
     save: Annotated[Path | None, Option(help="Also write the run as netCDF.")] = None,
     open_page: Annotated[bool, Option("--open/--no-open", help="Open the page in a browser, on a desktop.")] = True,
     seed: Annotated[int, Option(help="Seed of gusts and noise.", min=0)] = 0,
     live: Annotated[
-        bool, Option("--live", help="Fly it in real time in the cockpit instead (needs the extra live).")
+        bool, Option("--live", help="The page flies by itself: sliders for gains and wind, a hull that can be pulled.")
     ] = False,
     listed: Annotated[bool, Option("--list", help="List vehicles and maneuvers.")] = False,
     json: Annotated[bool, JSON] = False,
@@ -83,27 +90,31 @@ def fly(
     - `heavytop fly quadcopter hover --wind=-2,3,0.5`
     - `heavytop fly hummingbird eight --law robust --rotors --delay 0.02`
     - `heavytop fly crazyflie helix --law particle --out helix.html --save helix.nc`
+    - `heavytop fly quadcopter eight --live`
+    - `heavytop fly hummingbird waypoints --stack betaflight --wind 3`
     """
     if listed:
         list_vehicles(json)
         return
     options = {"limits": limits, "noise": noise, "payload": payload, "seed": seed, "rotors": rotors, "delay": delay}
     options |= {"law": law, "wind": _wind(wind)}
+    if stack is not None:
+        from heavytop.copters import stacks
+
+        options |= {"law": stacks.stack(stack, None if stack_path is None else str(stack_path)), "rotors": True}
+    elif stack_path is not None:
+        raise fail("--stack-path needs --stack.")
     for option in ("noise", "payload", "delay"):
         number = options[option]
         if number is not None and not (isfinite(number) and number >= 0):
             raise fail(f"--{option} must be a finite number of at least 0, got {number}.")
-    if live:
-        reject_others(context, ("live", "vehicle", "maneuver", "law", "open_page"), "a flight in the cockpit (--live)")
-        _fly_live(vehicle, law, open_browser=open_page and has_desktop(), maneuver=maneuver)
-        return
     check_places(out=(out, PAGES), save=(save, NETCDF))
     _check_names(vehicle, law, maneuver)
     begin = perf_counter()
     with _progress() as report:
         flight = _fly(vehicle, maneuver, options, report)
         report("writing the page")
-        page = _write(flight, out, save)
+        page = _write(flight, out, save, live)
     if json:
         _print_json(flight, page, save)
     else:
@@ -142,14 +153,13 @@ def _fly(vehicle: str, maneuver: str | None, options: dict[str, Any], report: Ca
     return fly_vehicle(craft, flown, report=report, **options)
 
 
-def _write(flight: Flight, out: Path | None, save: Path | None) -> Path:
-    from heavytop.show import write_flight
+def _write(flight: Flight, out: Path | None, save: Path | None, live: bool) -> Path:
+    from heavytop.show import flight_report, live_flight_report, write_page
 
     if save is not None:
         flight.run.save(save)
-    return write_flight(
-        flight, out or Path(f"{_file_name(flight.vehicle.name)}-{_file_name(flight.maneuver.name)}.html")
-    )
+    named = out or Path(f"{_file_name(flight.vehicle.name)}-{_file_name(flight.maneuver.name)}.html")
+    return write_page(live_flight_report(flight) if live else flight_report(flight), named)
 
 
 def _fail_unless_finished(flight: Flight) -> None:
@@ -278,10 +288,17 @@ def _wind(text: str) -> float | tuple[float, ...]:
 
 @reported
 def cockpit(
+    target: Annotated[
+        str,
+        Argument(
+            metavar="[SYSTEM]", help="A built-in system, a .py file with `system`, or a robot, instead of a vehicle."
+        ),
+    ] = "",
     vehicle: Annotated[
         str, Option(help="quadcopter, hexacopter, tricopter, bicopter, ...", autocompletion=complete_vehicle)
     ] = "quadcopter",
     law: Annotated[str, Option(help="energy, particle or body.", autocompletion=complete_law)] = "energy",
+    maneuver: Annotated[str | None, Option(help="Maneuver to begin with.", autocompletion=complete_maneuver)] = None,
     port: Annotated[int, Option(help="Port to listen on.", min=1, max=65535)] = 8080,
     host: Annotated[
         str, Option(help="Address to listen on; any other than this machine's also needs --network.")
@@ -301,11 +318,35 @@ def cockpit(
 
     - `heavytop cockpit`
     - `heavytop cockpit --vehicle tricopter --law particle`
+    - `heavytop cockpit --maneuver eight`
+    - `heavytop cockpit furuta`, `heavytop cockpit my_robot.py` with a law `control` in the file
     """
     if listed:
         list_vehicles(json)
         return
-    _fly_live(vehicle, law, port, host, open_browser, network=network)
+    if target:
+        _run_live(target, port, host, open_browser, network)
+    else:
+        _fly_live(vehicle, law, port, host, open_browser, maneuver, network)
+
+
+def _run_live(target: str, port: int, host: str, open_browser: bool, network: bool) -> None:
+    """Serve the cockpit of a system until Ctrl-C."""
+    from heavytop.cli.simulate import prepared
+    from heavytop.show import SystemCockpit, need_viser
+
+    need_viser()
+    typer.echo(f"preparing {target} ...")
+    with suppress(KeyboardInterrupt):
+        made = SystemCockpit(prepared(target), port, host, network=network)
+        try:
+            typer.echo(f"the cockpit is at {made.address} (Ctrl-C ends it)")
+            if open_browser:
+                typer.launch(made.address)
+            made.run()
+        finally:
+            made.close()
+    typer.echo("ended.")
 
 
 def _fly_live(

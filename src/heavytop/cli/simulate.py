@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,7 @@ from heavytop.cli.terminal import FAILURE, fail, print_json, reported, run_data,
 if TYPE_CHECKING:
     import numpy as np
 
+    from heavytop.simulate import Run
     from heavytop.system import Model
 
 PUSH = 0.5
@@ -35,8 +37,12 @@ def simulate(
         ),
     ] = None,
     integrator: Annotated[
-        str, Option(help="rkmk4, rkmk6, rkmk8, rkmk45, ...", autocompletion=complete_integrator)
-    ] = "rkmk4",
+        str | None,
+        Option(
+            help="rkmk4 if not given, moreau for systems with rigid contacts; rkmk6, rkmk8, rkmk45, ...",
+            autocompletion=complete_integrator,
+        ),
+    ] = None,
     every: Annotated[int | None, Option(help="Steps between records; 10 if not given, 1 with rkmk45.")] = None,
     q: Annotated[str | None, Option(help="Start configuration, numbers separated by commas.")] = None,
     v: Annotated[str | None, Option(help="Start velocity, numbers separated by commas.")] = None,
@@ -44,6 +50,9 @@ def simulate(
     out: Annotated[Path | None, Option("--out", "-o", help="Write the run to this netCDF file.")] = None,
     plot: Annotated[Path | None, Option(help="Draw the run into this file (png, pdf, svg).")] = None,
     page: Annotated[Path | None, Option(help="Write a page with the moving system (html).")] = None,
+    live: Annotated[
+        bool, Option("--live", help="The page simulates by itself: sliders, bodies that can be pulled.")
+    ] = False,
     base: Annotated[str, BASE] = "fixed",
     json: Annotated[bool, JSON] = False,
     listed: Annotated[bool, LIST_SYSTEMS] = False,
@@ -57,23 +66,28 @@ def simulate(
 
     - `heavytop simulate heavy-top --until 5 --v 0,15,-4`
     - `heavytop simulate my_robot.py --out run.nc --page run.html`
+    - `heavytop simulate double-pendulum --live --page pendulum.html`
     """
     if listed:
         list_systems(json)
         return
     check_target(target, base, "simulate")
+    if live and page is None:
+        raise fail("--live makes the page of a run live: name it with --page FILE.html.")
     from heavytop import library
     from heavytop.simulate import simulate as run_simulation
     from heavytop.simulate.integrators import as_integrator
 
     _check_numbers(until, step, every, q, v)
     check_places(out=(out, NETCDF), plot=(plot, FIGURES), page=(page, PAGES))
-    method = as_integrator(integrator)
+    method = None if integrator is None else as_integrator(integrator)
     step = step if step is not None else 1e-3 if is_file(target) else library.step(target)
     names: dict[str, Any] = names_of_file(Path(target)) if is_file(target) and not is_robot(target) else {}
     model = derived(names["system"] if names else load_target(target, base))
     start = _start(model, names, q, v, seed, None if is_file(target) else target)
     options = {name: names[name] for name in ("control", "inputs", "events") if name in names}
+    rigid = bool(model.description.contacts or model.description.inequalities)
+    method = method or as_integrator("moreau" if rigid else "rkmk4")
     record_every = every if every is not None else 1 if integrator == "rkmk45" else 10
     run = run_simulation(model, start, until, step, method, record_every=record_every, **options)
     if not json:
@@ -81,7 +95,7 @@ def simulate(
     for path, write, what in (
         (out, run.save, "saving"),
         (plot, run.plot, "drawing"),
-        (page, run.show, "writing the page"),
+        (page, partial(run.show, live=live), "writing the page"),
     ):
         if path is not None:
             with working(what):
@@ -94,6 +108,20 @@ def simulate(
             typer.echo(f"wrote {path}")
     if not run.outcome.ok:
         raise typer.Exit(FAILURE)
+
+
+def prepared(target: str, base: str = "fixed") -> Run:
+    """A short run of a system with its start, its law and its step, for the cockpit."""
+    from heavytop import library
+    from heavytop.simulate import simulate as run_simulation
+
+    check_target(target, base, "simulate")
+    step = 1e-3 if is_file(target) else library.step(target)
+    names: dict[str, Any] = names_of_file(Path(target)) if is_file(target) and not is_robot(target) else {}
+    model = derived(names["system"] if names else load_target(target, base))
+    start = _start(model, names, None, None, None, None if is_file(target) else target)
+    options = {name: names[name] for name in ("control", "inputs", "events") if name in names}
+    return run_simulation(model, start, 100 * step, step, progress=False, **options)
 
 
 def _check_numbers(until: float, step: float | None, every: int | None, q: str | None, v: str | None) -> None:

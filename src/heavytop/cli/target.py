@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 TARGET: Any = Argument(
     metavar="NAME|FILE",
     help="A built-in system (pendulum, furuta, tricopter-load, chain:20, ...), a Python file that defines `system` (the file is RUN: name only "
-    "files you trust), or a robot file (URDF, MJCF).",
+    "files you trust), or a robot file (URDF, MJCF, SDF).",
     autocompletion=complete_system,
 )
 BASE: Any = Option("--base", help="For a URDF file: whether its root link is `fixed` to the world or `free`.")
-ROBOT_FILES = (".urdf", ".xml", ".mjcf", ".xacro")
+ROBOT_FILES = (".urdf", ".xml", ".mjcf", ".sdf", ".xacro")
 
 
-def load_target(target: str, base: str = "fixed") -> System | Model:
-    """Return the named system or model; a mistake ends the command with exit code 2."""
+def load_target(target: str, base: str = "fixed", shapes: str = "visual") -> System | Model:
+    """Return the named system or model; a mistake ends the command with exit code 2. ``shapes`` of a robot file are "visual" or "collision"."""
     if is_robot(target):
-        return _load_robot(target, base)
+        return _load_robot(target, base, shapes)
     if target.lower().endswith(".toml"):
         raise fail(
             f"{target!r}: systems come from Python and robot files. An airframe flies with heavytop fly {target}, studies run with "
@@ -42,11 +42,11 @@ def load_target(target: str, base: str = "fixed") -> System | Model:
     return library.load(target)
 
 
-def _load_robot(target: str, base: str) -> System:
+def _load_robot(target: str, base: str, shapes: str) -> System:
     """Load a robot file; elements that are not represented are reported in one line on the terminal."""
     from heavytop.io import load
 
-    system = load(target, base)
+    system = load(target, base, shapes=shapes)
     if system.report.losses or system.report.changes:
         kinds = ", ".join(dict.fromkeys(item.what for item in system.report.losses))
         lost = f"; not represented: {kinds}" if kinds else ""

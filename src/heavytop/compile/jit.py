@@ -108,7 +108,8 @@ def _new_target_machine(machine: Machine, opt: int) -> Any:
     if machine.triple != host().triple:  # host() initialises LLVM for this processor
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-        options = {"reloc": "pic"}
+        # code at a fixed place in the memory of a page, code that a linker may move elsewhere
+        options = {"reloc": "static" if machine.triple.startswith("wasm") else "pic"}
     target = llvm.Target.from_triple(machine.triple)
     return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=opt, **options)
 
@@ -165,7 +166,10 @@ def _object(text: str, machine: Machine, level: int, straight: bool) -> bytes:
     context = llvm.create_context()
     module = None
     try:
-        module = llvm.parse_assembly(f'target triple = "{machine.triple}"\n{text}', context)
+        target = f'target triple = "{machine.triple}"\n'
+        if machine.triple != host().triple:  # else LLVM assumes the sizes of this machine
+            target += f'target datalayout = "{backend.target_data}"\n'
+        module = llvm.parse_assembly(target + text, context)
         module.verify()
         tuning = llvm.create_pipeline_tuning_options(speed_level=1)
         tuning.slp_vectorization = False

@@ -22,6 +22,7 @@ from heavytop.compile.rows import in_parallel, rows_of, thread_count
 from heavytop.compile.schedule import STEP, TIME, Call, Item, Layout, Schedule
 from heavytop.compile.signature import Shape
 from heavytop.errors import ShapeError, unknown_name, wrong_shape
+from heavytop.functions import BoundHere
 
 _FLOAT = np.dtype(np.float64)
 _PLACE = {name: HEAD.index(name) for name in HEAD}
@@ -421,6 +422,149 @@ class Stepper(NativeFunction[Schedule, Layout]):
         in_parallel(job.count, self.lanes, threads, work)
 
 
+class BoundSteps(BoundHere):
+    """A stepper on fixed arrays: a call moves the states in them on, in place.
+
+    Nothing is copied or allocated, so a loop of another program can call it for every step. Constants and tables are read at every call.
+
+    Parameters
+    ----------
+    stepper : the schedule as native code.
+    state : name -> (count, *shape) for every buffer that lasts.
+    constants, tables : name -> (count, *shape), or (*shape) for all trajectories; a table has one sample, which is held.
+    records : name -> (count, *shape) for recorded buffers: their values after the last step of a call. Without them nothing is recorded.
+    step_size : of the buffer ``time``.
+
+    Rows are contiguous float64 at any distance, so that they can be columns of a larger array. ``failed`` (count,) is -1, or the step of the last
+    call after which a state was first not finite.
+
+    Examples
+    --------
+    >>> from heavytop.compile import Call, Schedule, trace
+    >>> fall = trace(lambda z, v, h: (z + h * v, v - 9.81 * h), {"z": (), "v": (), "h": ()}, name="fall")
+    >>> step = Call("fall", ("z", "v", "h"), ("z", "v"))
+    >>> schedule = Schedule({"fall": fall}, {"z": (), "v": (), "h": ()}, ("z", "v"), [step], constants=("h",))
+    >>> z, v = np.ones(3), np.zeros(3)
+    >>> advance = BoundSteps(Stepper(schedule), {"z": z, "v": v}, {"h": np.array(0.1)})
+    >>> advance(2)
+    >>> z
+    array([0.9019, 0.9019, 0.9019])
+    """
+
+    def __init__(
+        self,
+        stepper: Stepper,
+        state: Mapping[str, np.ndarray],
+        constants: Mapping[str, np.ndarray] | None = None,
+        tables: Mapping[str, np.ndarray] | None = None,
+        records: Mapping[str, np.ndarray] | None = None,
+        step_size: float = 1.0,
+    ) -> None:
+        layout = stepper.layout
+        self._stepper, self._step_size = stepper, float(step_size)
+        for kind, given, needed in (
+            ("state", state, layout.persistent),
+            ("constant", constants or {}, layout.constants),
+            ("table", tables or {}, layout.tables),
+            ("record", records or {}, layout.record if records else ()),
+        ):
+            if wrong := [name for name in given if name not in needed]:
+                raise unknown_name(kind, wrong[0], needed)
+            if missing := [name for name in needed if name not in given]:
+                raise ShapeError(f"the {kind} {missing[0]!r} of trailing shape {layout.shapes[missing[0]]} is missing.")
+        count = len(next(iter(state.values()))) if state else 0
+        self._own = {name: self._rows(name, state[name], count) for name in layout.persistent}
+        read = {**(constants or {}), **(tables or {})}
+        self._shared = {name: self._rows(name, array, count, shared=True) for name, array in read.items()}
+        self._records = {name: self._rows(name, array, count) for name, array in (records or {}).items()}
+        self.failed = np.full(count, -1, dtype=np.int64)
+        if stepper.native:
+            self._basis, self._growth = self._words()
+            self._scratch: dict[int, np.ndarray] = {}
+
+    def _rows(self, name: str, array: np.ndarray, count: int, shared: bool = False) -> tuple[np.ndarray, int]:
+        """The array and the distance of its rows in bytes; 0 if one row serves all."""
+        shape = self._stepper.layout.shapes[name]
+        common = shared and array.shape == shape
+        if array.shape != (shape if common else (count, *shape)):
+            raise wrong_shape(f"{name!r}", (count, *shape), array.shape)
+        row = array if common or not count else array[0]
+        if array.dtype != np.float64 or not (row.flags.c_contiguous or row.ndim == 0):
+            raise ShapeError(f"{name!r} must be float64 with contiguous rows, got {array.dtype}.")
+        if not shared and not array.flags.writeable:
+            raise ShapeError(f"{name!r} must be writable, since the steps change it in place.")
+        return array, 0 if common or not array.ndim else array.strides[0]
+
+    def _words(self) -> tuple[np.ndarray, np.ndarray]:
+        """The argument words in the order of :func:`.word_names`, and how each grows with the first trajectory."""
+        layout = self._stepper.layout
+        words = [0] * len(HEAD)
+        growth = [8 if name == "failed" else 0 for name in HEAD]
+        words[_PLACE["failed"]] = self.failed.ctypes.data
+        words[_PLACE["step_size"]] = struct.unpack("=q", struct.pack("=d", self._step_size))[0]
+        for name in (*layout.persistent, *layout.constants):
+            array, stride = self._own[name] if name in self._own else self._shared[name]
+            words += (array.ctypes.data, stride)
+            growth += (stride, 0)
+        for name in layout.tables:
+            array, stride = self._shared[name]
+            words += (array.ctypes.data, stride, 0, 1, 1)
+            growth += (stride, 0, 0, 0, 0)
+        for name in layout.record:
+            array, stride = self._records.get(name, (np.zeros(0), 0))
+            words += (array.ctypes.data if array.size else 0, stride, 0)
+            growth += (stride, 0, 0)
+        return np.array(words, dtype=np.int64), np.array(growth, dtype=np.int64)
+
+    def __call__(self, steps: int = 1, start_time: float = 0.0) -> None:
+        """Do ``steps`` steps, numbered from 0, from ``start_time`` on."""
+        self.failed.fill(-1)
+        count = len(self.failed)
+        if not count or steps < 1:
+            return
+        code, stepper = self._stepper._code, self._stepper
+        if code is None:
+            self._interpret(steps, start_time)
+            return
+        recorded = bool(self._records)
+        total = steps + recorded
+        per_call = max(CALL_BUDGET // (stepper._operations * count), 1)
+        basis = self._basis
+        basis[_PLACE["final"]] = steps
+        # the only record is taken in step ``final``: it is the first one after -1 at a distance of steps + 1, or later than the end
+        basis[_FIRST], basis[_PLACE["every"]] = -1, steps + 1 + (not recorded)
+        basis.view(np.float64)[_TIME] = start_time
+
+        def work(start: int, stop: int, cancelled: threading.Event) -> None:
+            scratch = self._scratch.get(start)
+            if scratch is None:
+                scratch = self._scratch[start] = aligned(max(code.meta["scratch"], 1) * stepper.lanes)
+            words = basis + start * self._growth if start else basis.copy()
+            words[_PLACE["scratch"]], words[_PLACE["count"]] = scratch.ctypes.data, stop - start
+            for step in range(0, total, per_call):
+                if cancelled.is_set():
+                    return
+                words[_PLACE["begin"]], words[_PLACE["end"]] = step, min(step + per_call, total)
+                stepper._run(words.ctypes.data)
+
+        threads = min(thread_count(stepper.threads), 1 + count * total * stepper._operations // THREAD_BUDGET)
+        in_parallel(count, stepper.lanes, threads, work)
+
+    def _interpret(self, steps: int, start_time: float) -> None:
+        stepper, layout = self._stepper, self._stepper.layout
+        arrays = {name: array for name, (array, _) in (self._own | self._shared).items()}
+        tables = {name: arrays[name][None] for name in layout.tables}
+        done = stepper.run(
+            {name: arrays[name] for name in layout.persistent}, {name: arrays[name] for name in layout.constants}, tables,
+            steps=steps, step_size=self._step_size, start_time=start_time, record_every=steps if self._records else 0,
+        )  # fmt: skip
+        for name, (array, _) in self._own.items():
+            array[...] = done.state[name]
+        for name, (array, _) in self._records.items():
+            array[...] = done.records[name][-1]
+        self.failed[...] = done.failed
+
+
 def _address(array: np.ndarray) -> int:
     """Address of an array; zero if it is empty."""
     if not array.size:
@@ -436,6 +580,9 @@ def _table(array: np.ndarray, shape: Shape, batch: Shape) -> tuple[np.ndarray, i
     """A table as (samples, rows, size) with the distances of samples and rows in bytes; zero if all share the rows."""
     samples, size = array.shape[0], prod(shape)
     own = array.shape[1 : array.ndim - len(shape)]
+    if own == batch and prod(own) > 1 and array[0].flags.c_contiguous:  # samples in any order, also backwards
+        flat = array.reshape(samples, prod(own), size)
+        return flat, flat.strides[0], 8 * size
     if prod(own) == 1:
         flat = np.ascontiguousarray(array).reshape(samples, 1, size)
         return flat, flat.strides[0], 0

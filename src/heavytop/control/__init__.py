@@ -74,6 +74,7 @@ from heavytop.control.linear.linearised_loop import (
     MissedPolesWarning as MissedPolesWarning,
     UnstableWarning as UnstableWarning,
 )
+from heavytop.control.linear.loop import FeedbackLoop as FeedbackLoop
 from heavytop.control.linear.lqr import LinearQuadratic as LinearQuadratic, Weights as Weights, lqr as lqr
 from heavytop.control.linear.margins import Margins as Margins, margins as margins
 from heavytop.control.linear.prototype_design import Design as Design
@@ -87,8 +88,10 @@ from heavytop.control.observers.disturbance_observers import (
 from heavytop.control.observers.hull import UP, Hull as Hull, limited, within
 from heavytop.control.observers.identification import Identified as Identified
 from heavytop.control.observers.measurements import Delayed as Delayed, Noisy as Noisy, OnPart as OnPart
+from heavytop.control.observers.momentum import Balanced as Balanced, MomentumObserver as MomentumObserver
 from heavytop.control.observers.prediction import Predicted as Predicted
 from heavytop.control.observers.sensors import Sensed as Sensed, Sensor as Sensor, Sensors as Sensors
+from heavytop.control.observers.state_filter import Filtered as Filtered
 from heavytop.control.references.curves import (
     Curve,
     circle as circle,
@@ -105,7 +108,14 @@ from heavytop.control.references.flatness import (
     oscillation_reference as oscillation_reference,
 )
 from heavytop.control.references.governor import Governed as Governed
+from heavytop.control.references.joint_reference import (
+    JointReference as JointReference,
+    MotionLimits as MotionLimits,
+    joint_reference as joint_reference,
+)
+from heavytop.control.references.path_reference import arc as arc, line as line, path_reference as path_reference
 from heavytop.control.references.reference import Reference as Reference, pose_coordinates
+from heavytop.control.references.sequence import sequence as sequence
 from heavytop.control.references.thrust_reference import (
     constrained_least,
     flip as flip,
@@ -119,6 +129,13 @@ from heavytop.control.references.virtual_vehicle import (
     recorded_reference as recorded_reference,
     virtual_reference as virtual_reference,
 )
-from heavytop.control.robust_wrappers import robust as robust
+from heavytop.control.robust_wrappers import (
+    LONGEST,
+    Tuned as Tuned,
+    Tuning as Tuning,
+    fastest_pole,
+    robust as robust,
+    sampled_pole,
+)
 from heavytop.ocp import Limits as Limits, Within as Within
 from heavytop.simulate import Controller as Controller

@@ -1,9 +1,10 @@
 """Multicopters: vehicles with models, prototypes, limits and shapes; maneuvers; flights."""
 
-from heavytop.copters import maneuvers as maneuvers
+from heavytop.copters import maneuvers as maneuvers, stacks as stacks
 from heavytop.copters.airframe import Airframe as Airframe, Hanging as Hanging, Rotor as Rotor, ring as ring
+from heavytop.copters.authority import Authority as Authority
 from heavytop.copters.catalogue import load as load
-from heavytop.copters.composition import LAW_NAMES, ROBUST, Composition, Conditions as Conditions
+from heavytop.copters.composition import LAW_NAMES, ROBUST, Composition, Conditions as Conditions, as_law
 from heavytop.copters.flight import (
     Flight as Flight,
     angle_between,
@@ -17,12 +18,14 @@ from heavytop.copters.flight import (
 )
 from heavytop.copters.limbs import Limb as Limb
 from heavytop.copters.live.flight import HOVER, SPEEDS, LiveFlight, Snapshot, vehicle_names
+from heavytop.copters.live.tuned_run import ScaledGain, tuned_run
 from heavytop.copters.loads import (
     quadcopter_with_load as quadcopter_with_load,
     tricopter_with_load as tricopter_with_load,
 )
 from heavytop.copters.propulsion import Propulsion as Propulsion
 from heavytop.copters.robust_controller import (
+    agile_frequencies as agile_frequencies,
     agile_law as agile_law,
     agile_prototype as agile_prototype,
     robust_controller as robust_controller,
@@ -34,6 +37,8 @@ from heavytop.copters.rotor_failure import (
     remaining as remaining,
 )
 from heavytop.copters.rotor_plant import RotorPlant as RotorPlant
+from heavytop.copters.skids import Skids as Skids
+from heavytop.copters.stacks import STICKS
 from heavytop.copters.tricopter_detailed import tricopter_with_load_full as tricopter_with_load_full
 from heavytop.copters.vehicle import GRAVITY, LAWS, Vehicle as Vehicle
 from heavytop.copters.vehicles import (

@@ -15,8 +15,9 @@ import numpy as np
 from heavytop._arrays import numbers
 from heavytop.control import BaseController, Breeze, Delayed, Integral, Noisy, OnPart, Sensed, Sensors, Windy, add_wind
 from heavytop.copters.maneuvers import Maneuver
-from heavytop.copters.robust_controller import TYPICAL_SENSORS, agile_law, robust_controller
+from heavytop.copters.robust_controller import TYPICAL_SENSORS, agile_law, has_parts, robust_controller
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
+from heavytop.copters.stacks import StackController, is_stack
 from heavytop.copters.vehicle import LAWS, Vehicle
 from heavytop.errors import ControlError, ModelError, unknown_name
 from heavytop.functions import Value, key, store
@@ -99,9 +100,9 @@ class Conditions:
         """Whether a law needs integral action, because a force acts all the time."""
         return bool(self.wind or self.payload)
 
-    def plant(self, vehicle: Vehicle) -> Model:
-        """The model that flies: the vehicle with payload and air drag; wind enters by three more inputs."""
-        if not (self.wind or self.payload):
+    def plant(self, vehicle: Vehicle, grounded: bool = False) -> Model:
+        """The model that flies: the vehicle with payload and air drag, over the ground if ``grounded``; wind enters by three more inputs."""
+        if not (self.wind or self.payload or grounded):
             return vehicle.plant
         system = vehicle.with_payload(self.payload)
         if self.wind:
@@ -214,11 +215,9 @@ class Composition(Value):
             raise ControlError(
                 "the robust controller estimates disturbances by observers and has no integral action: omit integral=."
             )
-        if self.vehicle.limbs and (self.robust or self.rotors):
-            what = "the robust controller" if self.robust else "rotors=True"
-            how = "a named law" if self.robust else "rotors=False"
+        if self.vehicle.limbs and self.rotors:
             raise ControlError(
-                f"{self.vehicle.name!r} has limbs, but {what} requires a hull without moving parts. Fly it with {how}."
+                f"{self.vehicle.name!r} has limbs, but rotors=True requires a hull without moving parts. Fly it with rotors=False."
             )
 
     @property
@@ -255,14 +254,21 @@ class Composition(Value):
     @property
     def period(self) -> float:
         """Sample period of the controller before it is fitted to the duration, s."""
+        if self.stack is not None:
+            return self.stack.sample_time
         return max(self.step, ROBUST_PERIOD) if self.robust else self.step
+
+    @property
+    def stack(self) -> StackController | None:
+        """The flight stack that controls the vehicle; None: a law does."""
+        return self.law if isinstance(self.law, StackController) else None
 
     @property
     def timing(self) -> tuple[float, float | None]:
         """Step of the integration and sample period (None: the step), s. A longer period and its step are fitted to the duration."""
-        if not self.robust:
+        if not self.robust and self.stack is None:
             return self.step, None
-        step, period = self.step, self.period
+        step, period = min(self.step, self.period), self.period
         if self.end > 0 and step > 0:
             period = self.end / max(1, round(self.end / period))
             step = period / max(1, round(period / step))
@@ -271,14 +277,15 @@ class Composition(Value):
     @cached_property
     def plant(self) -> Model | RotorPlant:
         """The system that flies: the vehicle with payload, wind inputs and, with ``rotors``, rotor speeds."""
-        payload, wind = self.conditions.payload, bool(self.conditions.wind)
+        payload, wind, grounded = self.conditions.payload, bool(self.conditions.wind), self.maneuver.grounded
 
         def build() -> Model | RotorPlant:
+            vehicle = self.vehicle.grounded() if grounded else self.vehicle
             if self._has_rotor_plant:
-                return RotorPlant(self.vehicle, payload=payload, wind=wind)
-            return self.conditions.plant(self.vehicle)
+                return RotorPlant(vehicle, payload=payload, wind=wind)
+            return self.conditions.plant(vehicle, grounded)
 
-        return store.get(key("plant of a flight", self.vehicle, payload, wind, self.rotors), build)
+        return store.get(key("plant of a flight", self.vehicle, payload, wind, self.rotors, grounded), build)
 
     @property
     def _has_rotor_plant(self) -> bool:
@@ -287,6 +294,8 @@ class Composition(Value):
     @cached_property
     def feedback(self) -> BaseController:
         """The law by itself, before it has its reference; the robust one with its observers and sensors."""
+        if self.stack is not None:
+            return self.stack.sensed(self.conditions)
         if not isinstance(self.law, str):
             return self.law
         if not self.robust:
@@ -294,8 +303,10 @@ class Composition(Value):
             return self.vehicle.law(self.law, self.limits, integral)
         if self.conditions.delay:
             self.conditions.delay_samples(self.period)
+        if has_parts(self.vehicle):
+            return robust_controller(self.vehicle, law=agile_law(self.vehicle, limits=self.limits))
         sensors = self.conditions.sensors_in_flight(self.vehicle.sensors or TYPICAL_SENSORS)
-        law = agile_law(self.vehicle, limits=self.limits)
+        law = agile_law(self.vehicle, limits=self.limits, period=self.period)
         return robust_controller(self.vehicle, sensors, law=law, rotors=self.rotors)
 
     def tracking(self, feedback: BaseController | None = None) -> BaseController:
@@ -323,10 +334,12 @@ class Composition(Value):
         vehicle, conditions = self.vehicle, self.conditions
         if vehicle.full is not None:
             controller = vehicle.full.controller(controller)
-        if not self.robust:
+        if self.stack is not None:
+            controller = OnRotors(controller, vehicle) if self._has_rotor_plant else controller
+        elif not (self.robust and not has_parts(vehicle)):  # the robust controller of a hull has its own sensors
             seen = vehicle.plant
             first = (start[0][..., : seen.nq], start[1][..., : seen.nv])
-            inner, controller = controller, conditions.with_sensors(controller, seen, first, self.step)
+            inner, controller = controller, conditions.with_sensors(controller, seen, first, self.period)
             # a controller with its own sensors may measure the rotors too
             if self._has_rotor_plant and not (controller is inner and has_sensors(inner)):
                 controller = OnRotors(controller, vehicle)
@@ -336,7 +349,14 @@ class Composition(Value):
         """Simulate the flight from a state of the vehicle."""
         start, (step, period) = self.start(state), self.timing
         return simulate(
-            self.plant, start, self.end, step, control=self.controller(start), control_step=period, progress=False
+            self.plant,
+            start,
+            self.end,
+            step,
+            "ros2" if self.maneuver.grounded else "rkmk4",  # contact is stiff
+            control=self.controller(start),
+            control_step=period,
+            progress=False,
         )
 
 
@@ -357,6 +377,8 @@ def as_law(law: str | BaseController | Callable[[Vehicle], BaseController], vehi
     """The name of a law, a controller, or the controller that a function returns for the vehicle."""
     if isinstance(law, str | BaseController):
         return law
+    if is_stack(law):
+        return StackController(vehicle, law)
     made = law(vehicle) if callable(law) else law
     if isinstance(made, BaseController):
         return made

@@ -12,9 +12,9 @@ import numpy as np
 
 from heavytop._format import Overview, Shown
 from heavytop.control import BaseController, Margins, TiltLimits
-from heavytop.copters.composition import ROBUST, Composition, Conditions, as_law, has_sensors
+from heavytop.copters.composition import LAW_NAMES, ROBUST, Composition, Conditions, as_law, has_sensors
 from heavytop.copters.maneuvers import Maneuver, make
-from heavytop.copters.robust_controller import agile_law
+from heavytop.copters.robust_controller import agile_law, robust_controller
 from heavytop.copters.rotor_plant import RotorPlant
 from heavytop.copters.vehicle import COMMANDED, Vehicle
 from heavytop.errors import HeavytopError
@@ -76,11 +76,15 @@ class Flight(Shown, Portable):
         ended = {"law": self.law, "outcome": str(self.outcome)}
         return Overview(f"Flight of {self.vehicle.name}: {self.maneuver.name}", tuple((ended | figures).items()))
 
-    def show(self, path: str | Path | None = None) -> Path | InlinePage:
-        """Write a self-contained page with the flight in 3-D, or, without a ``path``, return it for display in a notebook."""
-        from heavytop.show import InlinePage, flight_report, write_page
+    def show(self, path: str | Path | None = None, *, live: bool = False) -> Path | InlinePage:
+        """Write a self-contained page with the flight in 3-D, or, without a ``path``, return it for display in a notebook.
 
-        report = flight_report(self)
+        A ``live`` page flies itself, without Python: sliders for gains and wind, a hull that can be pulled. Gusts become steady wind; a law with
+        sensors, delays or integral action flies as it is, without sliders for its gains.
+        """
+        from heavytop.show import InlinePage, flight_report, live_flight_report, write_page
+
+        report = live_flight_report(self) if live else flight_report(self)
         return InlinePage(report) if path is None else write_page(report, path)
 
     @property
@@ -171,14 +175,16 @@ class Flight(Shown, Portable):
 
     @cached_property
     def margins(self) -> Margins | None:
-        """Margins at rest of the law without wrappers; None if it cannot be linearised."""
-        law = (
-            agile_law(self.vehicle, limits=self.limits)
-            if self.law == ROBUST
-            else self.vehicle.law(self.law, self.limits)
-        )
+        """Margins at rest of the law without wrappers; of the robust law with the sample rate of the whole. None if it cannot be linearised, or is a
+        program."""
+        if self.law not in LAW_NAMES:
+            return None
+        law: Any = None
+        if self.law == ROBUST:
+            inner = agile_law(self.vehicle, limits=self.limits, period=self.period or 0.0)
+            law = robust_controller(self.vehicle, law=inner, rotors=self.rotors)
         try:
-            return law.margins()
+            return (law or self.vehicle.law(self.law, self.limits)).margins()
         except HeavytopError:
             return None
 

@@ -41,7 +41,7 @@ def check_hover(name: str, rotors: Sequence[Rotor], weight: float, com: Any = (0
     ...
     heavytop.errors.ModelError: the rotors of 'quad' cannot carry it: level they lift at most 8 N of its weight of 9 N. Give them more thrust.
     """
-    W, (low, high) = _wrenches(rotors, com), _bounds(rotors, weight)
+    W, (low, high) = _wrenches(rotors, com), input_bounds_of(rotors, weight)
     margin = LEAST * weight * Airframe(rotors).reach
     if not np.all(np.isfinite(W)) or not 0 < weight < np.inf:
         return  # rejected by name when the system is described
@@ -89,7 +89,7 @@ def _reason(rotors: Sequence[Rotor], com: Any, W: np.ndarray, low: np.ndarray, h
 def _remedy(rotors: Sequence[Rotor], com: Any, weight: float, margin: float) -> str:
     """Which rotors should spin the other way, or another remedy, as text."""
     spinning = [k for k, rotor in enumerate(rotors) if rotor.drag_ratio]
-    low, high = _bounds(rotors, weight)
+    low, high = input_bounds_of(rotors, weight)
     for count in (1, 2) if len(spinning) <= FEW else (1,):
         found = []
         for chosen in combinations(spinning, count):
@@ -122,7 +122,7 @@ def _wrenches(rotors: Sequence[Rotor], com: Any, signs: Sequence[float] | None =
     return W
 
 
-def _bounds(rotors: Sequence[Rotor], weight: float) -> tuple[np.ndarray, np.ndarray]:
+def input_bounds_of(rotors: Sequence[Rotor], weight: float) -> tuple[np.ndarray, np.ndarray]:
     """Least and largest value of every input; a tilting rotor may push any way."""
     low, high = [], []
     for rotor in rotors:

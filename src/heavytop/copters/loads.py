@@ -20,6 +20,12 @@ LOAD_POLES = (-1.5, -1.5, -3.2 + 2.4j, -3.2 - 2.4j)
 """Lateral poles of the tricopter with load, 1/s."""
 
 
+SLUNG = tuple(p / np.sqrt(9.81 / 0.604) for p in (-1.5, -1.5, -1.8 + 0.87j, -1.8 - 0.87j, -4.5 + 2.2j, -4.5 - 2.2j))
+"""Lateral poles of a quadcopter with a load per frequency of its swing."""
+LIGHT = 0.785
+"""Depth of the joint's centre of oscillation per lever, above which the poles are slower."""
+
+
 @recipe
 def tricopter_with_load(
     load_mass: float = 0.3,
@@ -71,7 +77,7 @@ def quadcopter_with_load(
     arm: float = 0.2,
     drag_ratio: float = 0.016,
     thrust: tuple[float, float] = (0.0, 7.0),
-    poles: Sequence[complex] = (-1.5, -1.5, -1.8 + 0.87j, -1.8 - 0.87j, -4.5 + 2.2j, -4.5 - 2.2j),
+    poles: Sequence[complex] | None = None,
 ) -> Vehicle:
     """A quadcopter with a load on a rod from a spherical joint in its centre of mass: nine degrees of freedom, four inputs.
 
@@ -79,7 +85,7 @@ def quadcopter_with_load(
     ----------
     load_mass : kg. cable : from the joint to the load's centre of mass, m. load_moment : about that, kg m^2.
     mass, moment, arm, drag_ratio, thrust : of the quadcopter.
-    poles : six lateral poles of hull, swing and tilt together, 1/s.
+    poles : six lateral poles of hull, swing and tilt together, 1/s; default: from the frequency of the swing and the share of the load.
 
     Examples
     --------
@@ -98,7 +104,11 @@ def quadcopter_with_load(
         system.body("load", parent="hull", joint=Spherical(velocity="absolute"), inertia=inertia)
         return system
 
-    prototype = slung_prototype(eps, eps - load_mass * cable / (mass + load_mass), poles)
+    depth = eps - load_mass * cable / (mass + load_mass)
+    if poles is None:
+        # sqrt(g / eps) is the frequency of the swing; light loads allow slower poles only
+        poles = [p * np.sqrt(GRAVITY / eps) * min(1.0, LIGHT * eps / depth) for p in SLUNG]
+    prototype = slung_prototype(eps, depth, poles)
     rows = parameter_rows(mass, moment, rotors) | load_rows(load_mass, eps)
     airframe = Airframe(rotors, load=Hanging("load", cable, 0.12))
     limits = rotor_limits(rotors)

@@ -20,6 +20,8 @@ TYPICAL_LAG = 0.02
 """Time constant of a motor without data, s."""
 LEAST_LAG = 1e-3
 """Shortest time constant (s) of a motor: explicit steps of 1 ms are stable with it."""
+SERVO = 80.0
+"""Natural frequency of tilt servos, rad/s, critically damped."""
 HEADROOM = 3.0
 """Largest thrust of a rotor without limits, as a multiple of that of hovering."""
 

@@ -6,23 +6,46 @@ The wrappers around the law are chosen by :func:`heavytop.control.robust`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop.control import AirDrag, BaseController, FeedbackLaw, Prototype, Sensor, Sensors, Wrapper, poles_of, robust
-from heavytop.copters.propulsion import typical_propulsion
-from heavytop.errors import ControlError
+from heavytop.control import (
+    LONGEST,
+    AirDrag,
+    Balanced,
+    BaseController,
+    FeedbackLaw,
+    Hull,
+    MomentumObserver,
+    OnPart,
+    Propellers,
+    Prototype,
+    Sensor,
+    Sensors,
+    Tuning,
+    Wrapper,
+    fastest_pole,
+    poles_of,
+    robust,
+    sampled_pole,
+)
+from heavytop.copters.authority import Authority
+from heavytop.copters.propulsion import SERVO, typical_propulsion
 from heavytop.system import GRAVITY
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
 
-POSITION, ATTITUDE, YAW = 5.0, 16.0, 7.5
-"""Double pole of the position (1/s), double pole of the tilt and natural frequency of the yaw (rad/s)."""
+TILT, LATE, LAGGING = 1.0, 0.64, 0.8
+"""Bounds of the frequency w of the tilt: w^2 per angular acceleration by the rotors, w times the longest delay, w times the lag."""
+POSITION, YAW, TURNING = 0.3125, 0.47, 1.8
+"""Double pole of the position and natural frequency of the yaw per that of the tilt; bound of the latter per root of the angular acceleration."""
 TORQUE_PRIORITY = 1e4
 SPREAD = 0.3
 """Desired tilt inertia per largest one of a positive prototype."""
+YAW_SHARE = 1e-3
+"""Desired inertia of the yaw per that of the tilt: at the limits of the rotors the heading gives way."""
 TYPICAL_SENSORS = Sensors(
     position=Sensor(0.005),
     attitude=Sensor(float(np.deg2rad(0.3))),
@@ -34,10 +57,37 @@ TYPICAL_SENSORS = Sensors(
 """Motion capture with differentiated signals, an ordinary inertial unit, motors that report their speed."""
 
 
+def agile_frequencies(vehicle: Vehicle, longest: float = LONGEST, period: float = 0.0) -> tuple[float, float, float]:
+    """Position pole (1/s), tilt and yaw frequency (rad/s) that a vehicle can realise.
+
+    With the angular accelerations alpha of its rotors (:class:`.Authority`), their lag tau, the longest delay and the sample period h:
+
+        w = min(sqrt(alpha_tilt), 0.64 / longest, 0.8 / tau, w_h),    w_h (2.2 + 3 w_h tau) = 1 / h,
+        w_position = 0.3125 w,    w_yaw = min(0.47 w, 1.8 sqrt(alpha_yaw)).
+
+    Parameters
+    ----------
+    longest : delay of the measurements that is tolerated, s. period : of the samples, s; 0: fast enough.
+
+    Examples
+    --------
+    >>> from heavytop.copters import load
+    >>> [round(w, 2) for w in agile_frequencies(load("hummingbird"))]
+    [5.0, 16.0, 7.43]
+    """
+    can = Authority.of(vehicle)
+    w = min(TILT * np.sqrt(can.tilt), LATE / longest, LAGGING / can.lag, sampled_pole(period, can.lag))
+    return POSITION * w, w, float(min(YAW * w, TURNING * np.sqrt(can.yaw))) or YAW * w
+
+
 def agile_prototype(
-    position: float = POSITION, attitude: float = ATTITUDE, damping: float = 1.0, gravity: float = GRAVITY
+    position: float = 5.0,
+    attitude: float = 16.0,
+    damping: float = 1.0,
+    gravity: float = GRAVITY,
+    yaw: float | None = None,
 ) -> Prototype:
-    """Prototype of a vehicle with parallel thrusts: double pole of the position at -position, tilt at ``attitude`` rad/s.
+    """Prototype of a vehicle with parallel thrusts: double pole of the position at -position, tilt at ``attitude`` and ``yaw`` rad/s.
 
     >>> round(float(agile_prototype().stiffness["world", "hull"].total), 6)
     25.0
@@ -45,21 +95,58 @@ def agile_prototype(
     lateral = [-position, -position, *poles_of(attitude, damping)]
     p3, _, p1, _ = np.real(np.poly(lateral))[1:]
     spread = SPREAD * p3 * 2 * position * gravity**2 / p1**2
-    return Prototype.from_poles(lateral, (-position, -position), poles_of(YAW, 0.9), spread=spread, gravity=gravity)
+    heading = poles_of(YAW * attitude if yaw is None else yaw, 0.9)
+    return Prototype.from_poles(
+        lateral, (-position, -position), heading, spread=spread, yaw_inertia=YAW_SHARE * spread, gravity=gravity
+    )
 
 
 def agile_law(
-    vehicle: Vehicle, position: float = POSITION, attitude: float = ATTITUDE, *, limits: bool = True
+    vehicle: Vehicle,
+    position: float | None = None,
+    attitude: float | None = None,
+    *,
+    limits: bool = True,
+    longest: float = LONGEST,
+    period: float = 0.0,
 ) -> FeedbackLaw:
     """The energy-based law of a vehicle with these poles, torques before thrust at the limits.
 
+    Vehicles with tilting rotors, loads or limbs keep their own prototype.
+
+    Parameters
+    ----------
+    position, attitude : poles, 1/s and rad/s; default: those the vehicle can realise, see :func:`agile_frequencies`, with their ``longest``
+        and ``period``.
+    limits : whether the law keeps those of the vehicle.
+
+    Examples
+    --------
     >>> from heavytop.copters import quadcopter
     >>> agile_law(quadcopter()).kind
     'energy'
     """
+    if has_parts(vehicle) or is_tilting(vehicle):
+        return vehicle.law("energy", limits)
     bounds = vehicle.limits and replace(vehicle.limits, torque_priority=TORQUE_PRIORITY, inertia=None)
-    prototype = agile_prototype(position, attitude, gravity=vehicle.weight / vehicle.mass or GRAVITY)
+    slow, fast, yaw = agile_frequencies(vehicle, longest, period)
+    if attitude is not None:
+        slow, yaw = POSITION * attitude, min(yaw, YAW * attitude)
+    gravity = vehicle.weight / vehicle.mass or GRAVITY
+    prototype = agile_prototype(position or slow, attitude or fast, gravity=gravity, yaw=yaw)
+    if np.any(com := Hull.of(vehicle.model).com):
+        prototype = prototype.shifted(com)
     return vehicle.law("energy", (bounds or False) if limits else False, prototype=prototype)
+
+
+def has_parts(vehicle: Vehicle) -> bool:
+    """Whether something moves relative to the hull: a load, an arm."""
+    return len(vehicle.model.description.joints) > 1
+
+
+def is_tilting(vehicle: Vehicle) -> bool:
+    """Whether a rotor tilts."""
+    return any(rotor.tilt is not None for rotor in vehicle.airframe.rotors)
 
 
 def known_drag(vehicle: Vehicle) -> AirDrag | None:
@@ -81,14 +168,21 @@ def robust_controller(
     identify: bool | None = None,
     members: int | tuple[int, ...] = (),
     rotors: bool = True,
+    longest: float = LONGEST,
+    period: float = 0.0,
+    activity: float | None = None,
 ) -> BaseController:
     """``control.robust`` with the law, the actuators and the drag of a vehicle.
 
     Parameters
     ----------
-    vehicle : a single hull. sensors : default: those of the vehicle, else perfect ones.
+    vehicle : a vehicle. With a load or limbs its disturbances are observed on the full model, see :class:`.MomentumObserver`, from the measured
+        state; there is no prediction and no governor, and no other option applies. The servos of tilting rotors are predicted as a lag of
+        the forces. sensors : default: those of the vehicle, else perfect ones.
     law : default: :func:`agile_law`; also a :class:`.Failover` around it. drag : whether the controller knows the drag of the description.
-    delay, identify, members : see :func:`.control.robust`.
+    delay, identify, members, activity : see :func:`.control.robust`.
+    longest, period : longest delay and sample period (s) for which the default law is made, see :func:`agile_frequencies`; 0: down to the
+        rate of ``controller.margins().sample_rate``.
     rotors : whether the plant has fixed rotors that lag; otherwise the inputs act immediately, without drag, and rotor speeds are not measured.
 
     Examples
@@ -97,21 +191,21 @@ def robust_controller(
     >>> robust_controller(load("hummingbird")).needs_reference
     True
     """
-    sensors, law = sensors or vehicle.sensors or Sensors(), agile_law(vehicle) if law is None else law
+    if has_parts(vehicle):
+        heart = agile_law(vehicle) if law is None else law
+        inner = heart if isinstance(heart, Wrapper) else OnPart(heart, vehicle.model)
+        observed = Balanced(inner, vehicle.model, lean=not vehicle.fully_actuated)
+        return MomentumObserver(observed, vehicle.model, Tuning.of(fastest_pole(heart.law)).observer)
+    sensors = sensors or vehicle.sensors or Sensors()
+    law = agile_law(vehicle, longest=longest, period=period) if law is None else law
+    options: dict[str, Any] = {"delay": delay, "identify": identify, "members": members}
+    options |= {"longest": longest, "activity": activity}
     if not rotors:
-        return robust(law, replace(sensors, rotor_speeds=None), delay=delay, identify=identify, members=members)
-    if any(rotor.tilt is not None for rotor in vehicle.airframe.rotors):
-        raise ControlError(
-            f"{vehicle.name!r} has tilting rotors: the robust controller predicts the thrusts of fixed rotors, one input each, not servos. "
-            "Fly it with a law (law='energy'), or robustly with rotors that react immediately (rotors=False)."
-        )
+        return robust(law, replace(sensors, rotor_speeds=None), **options)
+    if is_tilting(vehicle):
+        # forces along both directions of a rotor follow thrust and servo; the speeds do not determine them
+        lag = (vehicle.propulsion or typical_propulsion(vehicle)).lag
+        slow = Propellers(0.5 * (lag + 2 / SERVO), "thrust")
+        return robust(law, replace(sensors, rotor_speeds=None), slow, **options)
     actuators = (vehicle.propulsion or typical_propulsion(vehicle)).actuators
-    return robust(
-        law,
-        sensors,
-        actuators,
-        drag=known_drag(vehicle) if drag else None,
-        delay=delay,
-        identify=identify,
-        members=members,
-    )
+    return robust(law, sensors, actuators, drag=known_drag(vehicle) if drag else None, **options)

@@ -134,9 +134,9 @@ IDLE = 0.2
 """Thrust of the rotor opposite to the dead one at a fast spin, per weight."""
 DIRECTION, RATE, EFFORT = 60.0, 1.0, 1.8e-3
 """Weights of the direction, of p and q, and of the angular acceleration by the inputs."""
-STIFFNESS, DAMPING = 1.6, 3.2
+STIFFNESS, DAMPING = 2.5, 5.2
 """Position loop, 1/s^2 and 1/s."""
-REACH, FAST, LEAN = 1.5, 2.0, 0.8
+REACH, FAST, LEAN = 1.5, 2.0, 0.85
 """Limits of the errors of position (m) and velocity (m/s), and of the tangent of the tilt."""
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from heavytop._arrays import Array, concatenate, is_symbolic, part, transpose, vector
 from heavytop.control import WIND_AXES, Hull, OnPart
 from heavytop.coordinates import Product, Vector
-from heavytop.copters.propulsion import typical_propulsion
+from heavytop.copters.propulsion import SERVO, typical_propulsion
 from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.simulate import UserDynamics
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from heavytop.copters.airframe import Rotor
     from heavytop.copters.vehicle import Vehicle
 
-SERVO = 80.0
-"""Natural frequency of tilt servos, rad/s, critically damped."""
 UNCERTAIN = {"mass_factor": 1.0, "moment_factor": 1.0, "thrust_factor": 1.0, "drag_factor": 1.0, "speed_factor": 1.0}
 """Parameters of an uncertain plant, true over assumed: mass, moments of inertia, thrust, drag, largest speed of the rotors. Further ones:
 ``lag`` (s) and ``rotor0_health`` and so on, 1 for a sound rotor, 0 for a dead one."""
@@ -51,7 +49,7 @@ class RotorPlant(UserDynamics):
     payload : mass below the hull that the controller does not know, kg.
     wind : whether the air moves: inputs wind_x, wind_y, wind_z in m/s, see :class:`.Windy`.
     uncertain : whether mass, moments of inertia, thrust, drag, lag and health of the rotors are parameters, see :data:`UNCERTAIN`: one
-        plant for many vehicles unknown to the law. For a single free body with its origin in the centre of mass.
+        plant for many vehicles unknown to the law. For a single free body.
 
     Examples
     --------
@@ -68,8 +66,7 @@ class RotorPlant(UserDynamics):
             raise ModelError(f"{vehicle.name!r} already has motors and servos: its plant is vehicle.full.model.")
         self.vehicle, self.drag, self.payload, self.wind, self.uncertain = vehicle, drag, payload, wind, uncertain
         self.propulsion = vehicle.propulsion or typical_propulsion(vehicle)
-        if uncertain:
-            Hull.of(vehicle.model)
+        self._com = Hull.of(vehicle.model).com if uncertain else np.zeros(3)
         blocks: list[Any] = [vehicle.model.coordinates, Vector(len(self.rotors))]
         if self._tilting:
             blocks.append(Vector(len(self._tilting)))
@@ -140,8 +137,11 @@ class RotorPlant(UserDynamics):
             torque = gain * float(np.sign(rotor.drag_ratio)) * p.torque_coefficient * n * size * axis
             wrench = wrench + concatenate(force, np.cross(rotor.at, force) + torque)
         if given is not None:
-            # m (a + omega x v - R^T g) = f and Theta omega' + omega x Theta omega = m: factors of mass and moments divide the wrench
-            wrench = concatenate(part(wrench, 0, 3) / given["mass_factor"], part(wrench, 3, 6) / given["moment_factor"])
+            # m (a - R^T g) = f and Theta omega' + omega x Theta omega = m about the centre of mass: the factors divide force and moment
+            com, force = self._com, part(wrench, 0, 3)
+            lighter = force / given["mass_factor"]
+            moment = (part(wrench, 3, 6) - np.cross(com, force)) / given["moment_factor"]
+            wrench = concatenate(lighter, moment + np.cross(com, lighter))
         inputs = concatenate(np.zeros(self.passive.nu - 6), wrench)
         parameters = self.passive.parameter_vector()
         (a,) = self.passive.traced("acceleration").expressions(pose_q, part(v, 0, model.nv), inputs, parameters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from heavytop.control import (
 )
 from heavytop.copters.airframe import Airframe, Rotor
 from heavytop.copters.propulsion import Propulsion
+from heavytop.copters.skids import Skids, typical_skids
 from heavytop.errors import ControlError, unknown_name
 from heavytop.functions import Value
 from heavytop.ocp import Limits
@@ -64,6 +65,8 @@ class Vehicle(Value, Shown):
     full : a more detailed plant that flies instead of the model, if any.
     sensors : if described.
     limbs : links of arms, grippers, gimbals; their coordinates and inputs follow those of the hull.
+    skids : on which it stands, if described; typical ones otherwise.
+    firmware : settings of flight stacks by their names, see :mod:`heavytop.copters.stacks`.
 
     Examples
     --------
@@ -88,6 +91,8 @@ class Vehicle(Value, Shown):
     full: FullPlant | None = None
     sensors: Sensors | None = None
     limbs: tuple[Limb, ...] = ()
+    firmware: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
+    skids: Skids | None = None
 
     @property
     def name(self) -> str:
@@ -127,6 +132,25 @@ class Vehicle(Value, Shown):
             inertia = Inertia(payload, moment_at_com=payload / 6 * np.square(PAYLOAD_SIZE))
             system.body("payload", parent="hull", at=(0.0, 0.0, -0.06), joint=Fixed(), inertia=inertia)
         return system
+
+    @property
+    def landing_gear(self) -> Skids:
+        """Its skids, or typical ones."""
+        return self.skids or typical_skids(self.airframe.rotors)
+
+    def grounded(self) -> Vehicle:
+        """The vehicle over the ground z = 0, which its skids touch: its description has the contact, its model and its law do not."""
+        if self.full is not None:
+            raise ControlError(
+                f"{self.name!r} has a detailed plant, which has no skids: it can neither land nor take off."
+            )
+
+        def describe() -> System:
+            system = self.describe()
+            self.landing_gear.add_to(system, self.weight)
+            return system
+
+        return replace(self, describe=describe)
 
     def law(
         self,

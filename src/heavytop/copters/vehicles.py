@@ -15,6 +15,7 @@ from heavytop.copters.airframe import Airframe, Rotor, ring
 from heavytop.copters.hover_feasibility import check_hover
 from heavytop.copters.limbs import Limb, add_limbs, center_below, check_limbs, limb_prototype
 from heavytop.copters.propulsion import Propulsion
+from heavytop.copters.skids import Skids
 from heavytop.copters.vehicle import GRAVITY, Vehicle, add_rotors, independent, rotor_limits, wrench_matrix
 from heavytop.errors import ModelError
 from heavytop.functions import recipe
@@ -64,6 +65,7 @@ def multicopter(
     attitude: Any = "matrix",
     velocity: str = "body",
     limbs: Sequence[Limb] = (),
+    skids: Skids | None = None,
     levers: Pair = (0.0, 0.0),
     input_names: Sequence[str] | None = None,
 ) -> Vehicle:
@@ -79,6 +81,7 @@ def multicopter(
     thrust_gain : true thrust per commanded thrust, to simulate a plant that the controller does not know.
     attitude, velocity : coordinates of the free body, see :class:`.Free`.
     limbs : links of an arm, a gripper, a gimbal: further bodies with joints and motors, whose inputs follow those of the rotors.
+    skids : on which it stands; default: typical ones.
     levers : see :class:`.Vehicle`. input_names : default: thrust0, thrust1, ... for fixed rotors, ft1, fz1, ... for tilting ones.
 
     Examples
@@ -122,7 +125,7 @@ def multicopter(
         virtual = system.derive()
     rows = parameter_rows(mass, moment, shape.rotors) | {f"limb {limb.name}": _limb_row(limb) for limb in limbs}
     return Vehicle(
-        model, prototype, limits, shape, describe, virtual, rows, levers, drag, propulsion, sensors=sensors, limbs=limbs
+        model, prototype, limits, shape, describe, virtual, rows, levers, drag, propulsion, sensors=sensors, limbs=limbs, skids=skids
     )  # fmt: skip
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -26,7 +28,8 @@ class AssetPaths:
     ----------
     file : the robot file.
     packages : package name -> folder.
-    given_root : the folder inside which files are read. None: the nearest folder above with a ``package.xml`` or ``.git``, else that of the file.
+    given_root : the folder inside which files are read. None: the nearest folder above with a ``package.xml`` or ``.git``; without one, the
+        highest folder above, at most six levels, that is the user's own (:func:`is_own`).
     """
 
     file: Path
@@ -52,7 +55,11 @@ class AssetPaths:
         """The folder inside which files are read."""
         if self.given_root is not None:
             return Path(self.given_root).resolve()
-        return next((path for path in self.above if any((path / mark).exists() for mark in MARKS)), self.folder)
+        for path in self.above:
+            if any((path / mark).exists() for mark in MARKS):
+                return path
+        own = list(takewhile(is_own, self.above))
+        return own[-1] if own else self.folder
 
     def find(self, name: str, near: Path | None = None) -> tuple[Path | None, str]:
         """The existing file that a mesh or include names, or None and the reason.
@@ -85,6 +92,20 @@ class AssetPaths:
             if (folder / package).is_dir():
                 return (folder / package).resolve()
         return None
+
+
+def is_own(folder: Path) -> bool:
+    """Whether a folder belongs to the user's own tree of files: owned by the user, not writable by everyone, below the home folder if it is
+    inside, and neither the root of the file system nor a folder in it."""
+    try:
+        state, home = folder.stat(), Path.home()
+    except (OSError, RuntimeError):
+        return False
+    if len(folder.parts) < 3 or home.is_relative_to(folder):
+        return False
+    if os.name == "posix":
+        return state.st_uid == os.getuid() and not state.st_mode & 0o002
+    return True
 
 
 def _inside(root: Path, path: Path, name: str) -> tuple[Path | None, str]:

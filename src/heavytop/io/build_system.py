@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 from heavytop.errors import FileFormatError, HeavytopError, ModelError
 from heavytop.geometry import se3
-from heavytop.io.elements import GravityCompensation, JointPolynomial, JointTendon, PathForce, PathTendon, SharedForce
+from heavytop.io.actuation import Actuation, actuation_of
+from heavytop.io.contacts import add_contacts
+from heavytop.io.elements import (
+    GravityCompensation,
+    JointPolynomial,
+    JointTendon,
+    LengthPolynomial,
+    PathForce,
+    PathTendon,
+    SharedForce,
+)
 from heavytop.io.import_report import TransferReport
+from heavytop.io.keyframes import Keyframe, keyframe_of
 from heavytop.io.renaming import frame_name, with_valid_names
 from heavytop.io.robot import MOST_LINKS, JointKind, Mimic, Robot, RobotJoint, RobotLink, ServoTerm, planar_axes
+from heavytop.io.sensors import SensorFunction
 from heavytop.system import (
     WORLD,
     Coupled,
@@ -21,6 +34,7 @@ from heavytop.system import (
     Inertia,
     JointForce,
     JointLimits,
+    Model,
     Planar,
     Prismatic,
     Revolute,
@@ -41,14 +55,81 @@ class LoadedSystem(System):
     ----------
     report : which parts of the file are represented and which are not, by name and line.
     input_limits : input name -> its least and largest value.
+    input_lags : input name -> time constant in s of a filter of first order before it, inf for an integrator: the input is the state of
+        such an actuator, not its command.
     limits : joint name -> bounds of position, speed and effort, as in every system. They are data: ``system.joint_stop`` or
         ``ht.simulate.limit_events`` enforce them.
+    keyframes : name -> stored state of the file, as start of a simulation.
+    sensors : name -> sensor of the file, a function of the model and the state.
     """
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot.gravity, robot.name)
         self.report: TransferReport = robot.report
         self.input_limits: dict[str, tuple[float, float]] = {}
+        self.input_lags: dict[str, float] = {}
+        self._robot = robot
+        self._sites: dict[str, str] = {}
+        self._stored = tuple(robot.keyframes)
+        self._zeros = {name: joint.zero for name, joint in robot.joints.items() if joint.zero}
+        self._is_kinematic = not any(link.mass or np.any(link.moment) for link in robot.links.values())
+
+    def actuation(self) -> Actuation:
+        """The actuators of the file: their ranges, clamps of forces, filters and integrators, as a map from commands to inputs.
+
+        >>> import tempfile, heavytop as ht
+        >>> text = '''<mujoco><worldbody><body name="rod"><joint name="elbow"/><geom type="box" size=".1 .1 .1"/></body></worldbody>
+        ... <actuator><position name="servo" joint="elbow" kp="50" forcerange="-3 3"/></actuator></mujoco>'''
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+        ...     _ = file.write(text), file.flush()
+        ...     system = ht.load(file.name)
+        >>> actuation = system.actuation()
+        >>> actuation.inputs([0.2], [0.0], [1.0])  # 50 (0.26 - 0.2) = 3
+        array([0.26])
+        >>> hold = actuation.feedback(lambda t, q, v: ht.vector(1.0))
+        >>> run = ht.simulate(system.derive(native=False), ([0.2], [0.0]), until=0.1, step=0.01, control=hold)
+        """
+        return actuation_of(self.describe(), self._robot)
+
+    @property
+    def sensors(self) -> dict[str, SensorFunction]:
+        """Sensors of the file by name: functions of the model and the state, without noise.
+
+        >>> import tempfile, heavytop as ht
+        >>> text = '''<mujoco><worldbody><body name="rod"><joint name="elbow" axis="0 1 0"/><geom type="box" size="1 1 1"/><site name="imu"/></body>
+        ... </worldbody><sensor><gyro name="rate" site="imu"/></sensor></mujoco>'''
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+        ...     _ = file.write(text), file.flush()
+        ...     system = ht.load(file.name)
+        >>> system.sensors["rate"](system.derive(native=False), [0.3], [2.0])
+        array([0., 2., 0.])
+        """
+        if not self._robot.sensors:
+            return {}
+        actuation = self.actuation()
+        return {
+            x.name: SensorFunction(x.name, x.kind, x.target, x, actuation, self._zeros, self._sites)
+            for x in self._robot.sensors
+        }
+
+    @property
+    def keyframes(self) -> dict[str, Keyframe]:
+        """Stored states of the file by name, in the coordinates of the model.
+
+        >>> import tempfile, heavytop as ht
+        >>> text = '''<mujoco><worldbody><body name="rod"><joint name="elbow"/><geom type="box" size="1 1 1"/></body></worldbody>
+        ... <keyframe><key name="home" qpos="0.3"/></keyframe></mujoco>'''
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+        ...     _ = file.write(text), file.flush()
+        ...     system = ht.load(file.name)
+        >>> system.keyframes["home"].q
+        array([0.3])
+        >>> run = ht.simulate(system.derive(native=False), system.keyframes["home"], until=0.1, step=0.05)
+        """
+        if not self._stored:
+            return {}
+        model = Model(self.describe(), False)
+        return {state.name: keyframe_of(model, state, self._zeros) for state in self._stored}
 
 
 class GivenInertia(Inertia):
@@ -65,19 +146,30 @@ class GivenInertia(Inertia):
             raise ModelError(f"{where}: the mass must not be negative, got {moments[3, 3]:g}.")
 
 
-def build_system(robot: Robot, base: str = "fixed") -> LoadedSystem:
-    """The system of a robot; ``base`` "fixed" or "free" joins links without a joint to the world."""
+def build_system(
+    robot: Robot,
+    base: str = "fixed",
+    shapes: str = "visual",
+    contacts: str | Sequence[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> LoadedSystem:
+    """The system of a robot; ``base`` "fixed" or "free" joins links without a joint to the world; ``shapes`` "visual" or "collision" are drawn.
+
+    ``contacts`` and their ``options`` as in :func:`.add_contacts`; None: there are none.
+    """
     if base not in ("fixed", "free"):
         raise ModelError(f"base must be 'fixed' or 'free', got {base!r}.")
     _check_tree(robot)
     robot = with_valid_names(robot)
     system = LoadedSystem(robot)
     with _located_errors(robot.file):
-        _add_bodies(system, robot, base)
-        sites = _add_frames(system, robot)
+        _add_bodies(system, robot, base, shapes)
+        sites = system._sites = _add_frames(system, robot)
         _add_actuators(system, robot, sites)
         _add_closures(system, robot)
         _add_elements(system, robot)
+        if contacts is not None:
+            add_contacts(system, robot, contacts, options or {})
     return system
 
 
@@ -125,7 +217,7 @@ def _check_tree(robot: Robot) -> None:
         checked.update(path)
 
 
-def _add_bodies(system: LoadedSystem, robot: Robot, base: str) -> None:
+def _add_bodies(system: LoadedSystem, robot: Robot, base: str, shapes: str) -> None:
     carried = {joint.child for joint in robot.joints.values()}
     for name, link in robot.links.items():
         if name == WORLD and base == "fixed":
@@ -142,9 +234,10 @@ def _add_bodies(system: LoadedSystem, robot: Robot, base: str) -> None:
     for joint in robot.joints.values():
         with _located_errors(joint.where):
             _add_joint(system, robot, joint)
-    for link in robot.links.values():
-        for visual in link.visuals:
-            system.shape(link.name, visual.shape, visual.at, visual.color)
+    looks = [(link.name, visual) for link in robot.links.values() for visual in link.visuals]
+    chosen = [(name, visual) for name, visual in looks if visual.is_collision == (shapes == "collision")]
+    for name, visual in chosen or looks:  # a file with one kind of geometry is drawn with it
+        system.shape(name, visual.shape, visual.at, visual.color)
 
 
 def _inertia(link: RobotLink, report: TransferReport) -> Inertia | None:
@@ -223,6 +316,8 @@ def _add_actuators(system: LoadedSystem, robot: Robot, sites: dict[str, str]) ->
     for actuator in robot.actuators:
         if actuator.limits is not None:
             system.input_limits[actuator.name] = actuator.limits
+        if actuator.lag:
+            system.input_lags[actuator.name] = actuator.lag
         if actuator.frame is not None:
             system.input(actuator.name, Wrench(sites[actuator.frame], actuator.wrench[:3], actuator.wrench[3:]))
         elif actuator.path:
@@ -239,6 +334,8 @@ def _add_closures(system: LoadedSystem, robot: Robot) -> None:
         system.loop(loop.a, loop.b, joint, loop.at_a, loop.at_b, name=loop.name)
     for relation in robot.relations:
         system.constrain(JointPolynomial.of(system, relation), name=relation.name)
+    for relation in robot.length_relations:
+        system.constrain(LengthPolynomial.of(system, robot, relation), name=relation.name)
 
 
 def _add_elements(system: System, robot: Robot) -> None:
@@ -297,9 +394,11 @@ def _in_joint(system: System, robot: Robot, joint: RobotJoint) -> None:
 
 
 def _on_free_joint(system: System, robot: Robot, joint: RobotJoint) -> None:
-    """A free body: only damping is the same in world and body axes."""
+    """A free body: damping and rotor inertia are the same in world and body axes."""
     if joint.damping:
         system.joint_damper(joint.name, damping=joint.damping)
-    for label in ("stiffness", "friction", "armature"):
+    if joint.armature:
+        system.armature(joint.name, joint.armature)
+    for label in ("stiffness", "friction"):
         if getattr(joint, label):
             robot.report.lost(label, joint.name, joint.where, "not on a free joint")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from heavytop._arrays import Array, concatenate, symbol, transpose, vector
 from heavytop.errors import FileFormatError, unknown_name
 from heavytop.geometry import se3
-from heavytop.io.robot import JointRelation
+from heavytop.io.robot import JointRelation, LengthRelation, Mimic, Robot
 from heavytop.system import WORLD, Actions, BodyWrench, JointAction, Kinematics, PairElement, Port, Pull, System
 from heavytop.system.forces import ForceElement, Line
 
@@ -203,6 +203,13 @@ class GravityCompensation(PairElement):
     weight: np.ndarray
     a: str = WORLD
 
+    def lines(self) -> tuple[Line, ...]:
+        return ()
+
+    def renamed(self, name: Callable[[str], str]) -> GravityCompensation:
+        """The element in an attached system: gravity stays that of the world."""
+        return replace(self, b=name(self.b))
+
     def energy(self, x: Array, /) -> Array:
         return np.vecdot(self.weight, x[:3, 3] + np.matvec(x[:3, :3], self.com))
 
@@ -238,3 +245,41 @@ class JointPolynomial:
             return q[self.follower_index] - self.coefficients[0]
         x = q[self.source_index]
         return q[self.follower_index] - sum(c * x**k for k, c in enumerate(self.coefficients) if c)
+
+
+@dataclass(frozen=True)
+class LengthPolynomial:
+    """phi(q) = L - sum_k c_k L_source^k of two sums L = offset + sum_i c_i q_i; without a source L - c_0. Terms are (place in q, c_i)."""
+
+    terms: tuple[tuple[int, float], ...]
+    offset: float
+    source: tuple[tuple[int, float], ...]
+    source_offset: float
+    coefficients: tuple[float, ...]
+
+    @classmethod
+    def of(cls, system: System, robot: Robot, relation: LengthRelation) -> LengthPolynomial:
+        """The constraint of a relation of a file; joints that follow others count through these."""
+        places, start = {}, 0
+        for edge in system.describe().joints:
+            places[edge.label] = start
+            start += edge.joint.coordinates.nq
+
+        def in_coordinates(terms: tuple[tuple[str, float], ...]) -> tuple[tuple[tuple[int, float], ...], float]:
+            made, offset = [], 0.0
+            for joint, c in terms:
+                mimic = robot.joints[joint].mimic or Mimic(joint, 1.0, 0.0)
+                if mimic.source not in places:
+                    raise FileFormatError(f"{relation.where}: joint {joint!r} has no coordinate.")
+                made.append((places[mimic.source], c * mimic.ratio))
+                offset += c * mimic.offset
+            return tuple(made), offset
+
+        return cls(*in_coordinates(relation.terms), *in_coordinates(relation.source), relation.coefficients)
+
+    def __call__(self, q: Array) -> Array:
+        length = self.offset + sum(c * q[k] for k, c in self.terms)
+        if not self.source:
+            return length - self.coefficients[0]
+        other = self.source_offset + sum(c * q[k] for k, c in self.source)
+        return length - sum(c * other**k for k, c in enumerate(self.coefficients) if c)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from heavytop.errors import FileFormatError
 
 REPRESENTED, CHANGED, LOST = "represented", "changed", "lost"
 MOST_SHOWN = 20
-"""Losses in an error message."""
+"""Lines on losses in an error message."""
+MOST_NAMED = 4
+"""Lines and names listed in a line on equal items."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,9 @@ class TransferReport:
     def check(self, strict: bool) -> None:
         """Raise a FileFormatError that lists the losses if ``strict`` and there are any."""
         if strict and self.losses:
-            shown = "\n".join(f"  {item}" for item in self.losses[:MOST_SHOWN])
-            more = f"\n  ... and {len(self.losses) - MOST_SHOWN} more" if len(self.losses) > MOST_SHOWN else ""
+            lines = grouped(self.losses)
+            shown = "\n".join(f"  {line}" for line in lines[:MOST_SHOWN])
+            more = f"\n  ... and {len(lines) - MOST_SHOWN} more" if len(lines) > MOST_SHOWN else ""
             raise FileFormatError(
                 f"strict=True, but {len(self.losses)} parts cannot be represented:\n{shown}{more}\n"
                 "Omit strict to continue without them."
@@ -83,4 +87,25 @@ class TransferReport:
         return f"TransferReport({self.summary()})"
 
     def __str__(self) -> str:
-        return "\n".join([self.summary(), *(str(item) for item in self.items if item.fate != REPRESENTED)])
+        return "\n".join([self.summary(), *grouped(item for item in self.items if item.fate != REPRESENTED)])
+
+
+def grouped(items: Iterable[Item]) -> list[str]:
+    """One line for all items of the same kind, fate, note and file, with their lines and names.
+
+    >>> grouped(Item(LOST, "collision geometry", name, f"a.urdf:{k}", "there are no contacts") for k, name in enumerate(("hip", "foot")))
+    ["a.urdf:0, 1: 2 times collision geometry ('hip', 'foot') is lost: there are no contacts"]
+    """
+    groups: dict[tuple[str, ...], list[Item]] = {}
+    for item in items:
+        groups.setdefault((item.fate, item.what, item.note, item.where.rpartition(":")[0]), []).append(item)
+    return [str(group[0]) if len(group) == 1 else _together(group) for group in groups.values()]
+
+
+def _together(group: list[Item]) -> str:
+    first, file = group[0], group[0].where.rpartition(":")[0]
+    lines, names = ([*dict.fromkeys(x)] for x in ((i.where.rpartition(":")[2] for i in group), (i.name for i in group)))
+    shown = ", ".join(lines[:MOST_NAMED]) + (", ..." if len(lines) > MOST_NAMED else "")
+    called = ", ".join(map(repr, names[:MOST_NAMED])) + (", ..." if len(names) > MOST_NAMED else "")
+    note = f": {first.note}" if first.note else ""
+    return f"{file}:{shown}: {len(group)} times {first.what} ({called}) is {first.fate}{note}"

@@ -11,7 +11,7 @@ from heavytop._format import safe_name
 from heavytop.errors import HeavytopError
 from heavytop.io.import_report import TransferReport
 from heavytop.io.renaming import unused_name
-from heavytop.system import Mesh
+from heavytop.system import Mesh, Triangles
 
 Content = Path | tuple[np.ndarray, np.ndarray]
 
@@ -29,13 +29,19 @@ class MeshFiles:
         self.folder, self.formats = file.resolve().parent, formats
         self.subfolder = f"{safe_name(file.stem, 'file')}_meshes"
         self.copies: dict[str, Content] = {}
-        self._names: dict[str, str | None] = {}
+        self._names: dict[str | int, str | None] = {}
 
-    def name(self, shape: Mesh, report: TransferReport, where: str) -> str | None:
+    def name(self, shape: Mesh | Triangles, report: TransferReport, where: str) -> str | None:
         """The path of a mesh relative to the robot file; None, with a line in the report, if it cannot be read."""
-        if shape.path not in self._names:
-            self._names[shape.path] = self._place(shape, report, where)
-        return self._names[shape.path]
+        key = shape.path if isinstance(shape, Mesh) else id(shape)
+        if key not in self._names:
+            place = (
+                self._place(shape, report, where)
+                if isinstance(shape, Mesh)
+                else self._copy("mesh", ".stl", shape.triangles)
+            )
+            self._names[key] = place
+        return self._names[key]
 
     def _place(self, shape: Mesh, report: TransferReport, where: str) -> str | None:
         source = Path(shape.path).resolve()
@@ -51,7 +57,9 @@ class MeshFiles:
         except HeavytopError as error:
             report.lost("mesh", shape.path, where, str(error))
             return None
-        stem, ending = safe_name(source.stem, "file"), source.suffix if known else ".stl"
+        return self._copy(safe_name(source.stem, "file"), source.suffix if known else ".stl", content)
+
+    def _copy(self, stem: str, ending: str, content: Content) -> str:
         stem = unused_name(f"{self.subfolder}/{stem}", lambda stem: self._is_taken(f"{stem}{ending}", content))
         name = f"{stem}{ending}"
         self.copies[name] = content

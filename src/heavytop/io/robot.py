@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from heavytop.errors import FileFormatError
 from heavytop.geometry import so3
 from heavytop.io.import_report import TransferReport
 from heavytop.system import JointLimits
 
 MOST_LINKS = 5000
+Color = tuple[float, float, float, float]
+"""Red, green, blue, opacity, each 0 to 1."""
 
 
 class JointKind(StrEnum):
@@ -31,13 +34,30 @@ class JointKind(StrEnum):
     SPHERICAL = "spherical"
 
 
+ONE_AXIS = (JointKind.REVOLUTE, JointKind.CONTINUOUS, JointKind.PRISMATIC)
+
+
 @dataclass(frozen=True, eq=False)
 class Visual:
     """A shape at a pose in the frame of its link."""
 
     shape: Any
     at: np.ndarray
-    color: tuple[float, float, float, float] | None = None
+    color: Color | None = None
+    is_collision: bool = False
+    """Whether it belongs to the collision geometry, which is drawn on request only."""
+    touches: bool = False
+    """Whether it takes part in contacts."""
+    friction: float | None = None
+    """Coefficient of friction, if the file has one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Floor:
+    """A plane z = 0 of a pose (4, 4) in the world that links can touch."""
+
+    at: np.ndarray
+    friction: float
 
 
 @dataclass(eq=False)
@@ -82,6 +102,8 @@ class RobotJoint:
     damping: float = 0.0
     friction: float = 0.0
     armature: float = 0.0
+    zero: float = 0.0
+    """The coordinate of the file where that of the system is zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +130,17 @@ class Actuator:
     path: tuple[tuple[str, np.ndarray], ...] = ()
     """Points of links along which it pulls, with ``gear`` newtons that lengthen the path per unit."""
     gear: float = 1.0
+    lag: float = 0.0
+    """Time constant in s of a filter before the input; inf for an integrator, 0 for none."""
+    command_range: tuple[float, float] = (-np.inf, np.inf)
+    """Range of the command before the filter."""
+    ratio: float = 1.0
+    """Its length per L below: the gear of the transmission."""
+    length: tuple[tuple[str, float], ...] = ()
+    """The length L = sum c q on which it acts with a force scale u, and (joint, c); empty for those along paths and at frames."""
+    scale: float = 1.0
+    force_range: tuple[float, float] = (-np.inf, np.inf)
+    """Range of the force on that length, with the state-dependent part of a servo."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +155,8 @@ class ServoTerm:
     path: tuple[tuple[str, np.ndarray], ...] = ()
     ratio: float = 0.0
     """Additional damping as a share of the critical one, while the inertia is not yet known."""
+    actuator: str = ""
+    """The actuator it belongs to; empty for passive dampers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +184,17 @@ class JointRelation:
 
 
 @dataclass(frozen=True, eq=False)
+class LengthRelation:
+    """L = polynomial(L_source) as a constraint between sums L = sum c q over joints; ``terms`` are (joint, c), without a source L is constant."""
+
+    name: str
+    terms: tuple[tuple[str, float], ...]
+    source: tuple[tuple[str, float], ...]
+    coefficients: tuple[float, ...]
+    where: str
+
+
+@dataclass(frozen=True, eq=False)
 class Tendon:
     """A force element: a spring and damper on a length, either sum coef q of joints or a line through points of links.
 
@@ -164,6 +210,40 @@ class Tendon:
     path: tuple[tuple[str, np.ndarray], ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class StoredState:
+    """A state stored in a file, in its own coordinates: joint -> position and velocity, actuator -> control.
+
+    A ball joint has the quaternion wxyz, a free one position and quaternion; their velocities are those of MuJoCo.
+    """
+
+    name: str
+    where: str
+    time: float
+    positions: dict[str, np.ndarray]
+    velocities: dict[str, np.ndarray]
+    controls: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class RobotSensor:
+    """A sensor by its kind in MJCF: of a frame (relative to another one), a length sum c q over joints, or a force of actuators.
+
+    ``shares`` are actuator -> factor on its force along its length; ``at_center`` objects are the centre of mass of a body, with its axes.
+    """
+
+    name: str
+    kind: str
+    where: str
+    target: str = ""
+    reference: str | None = None
+    at_center: bool = False
+    reference_at_center: bool = False
+    terms: tuple[tuple[str, float], ...] = ()
+    shares: dict[str, float] = field(default_factory=dict)
+    cutoff: float = 0.0
+
+
 @dataclass(eq=False)
 class Robot:
     """The contents of a robot file."""
@@ -176,10 +256,18 @@ class Robot:
     joints: dict[str, RobotJoint] = field(default_factory=dict)
     frames: list[NamedFrame] = field(default_factory=list)
     actuators: list[Actuator] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
+    """All actuators of the file in order, with those that are not represented."""
     closures: list[Closure] = field(default_factory=list)
     relations: list[JointRelation] = field(default_factory=list)
+    length_relations: list[LengthRelation] = field(default_factory=list)
     tendons: list[Tendon] = field(default_factory=list)
     servos: list[ServoTerm] = field(default_factory=list)
+    keyframes: list[StoredState] = field(default_factory=list)
+    sensors: list[RobotSensor] = field(default_factory=list)
+    force_ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Joint -> range of the total force of its actuators."""
+    floor: Floor | None = None
 
 
 def planar_axes(axis: np.ndarray) -> np.ndarray:
@@ -188,3 +276,27 @@ def planar_axes(axis: np.ndarray) -> np.ndarray:
     if z[2] == 1:
         return np.eye(3)
     return so3.rotation_with_z(z, np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z))
+
+
+def resolve_mimics(robot: Robot) -> None:
+    """Replace chains of mimic joints by the joint at their end; cycles are errors."""
+    for joint in robot.joints.values():
+        seen = [joint.name]
+        while joint.mimic is not None:
+            source, problem = robot.joints.get(joint.mimic.source), ""
+            if source is None:
+                note = f"the joint {joint.mimic.source!r} does not exist, so that it moves independently"
+                robot.report.lost("mimic", joint.name, joint.where, note)
+                joint.mimic = None
+                break
+            if source.name in seen:
+                problem = f"mimics itself: {' -> '.join([*seen, source.name])}"
+            elif source.kind not in ONE_AXIS:
+                problem = f"mimics {source.name!r}, which is {source.kind}"
+            if problem:
+                raise FileFormatError(f"{joint.where}: joint {joint.name!r} {problem}.")
+            if source.mimic is None:
+                break
+            seen.append(source.name)
+            inner, outer = joint.mimic, source.mimic
+            joint.mimic = Mimic(outer.source, inner.ratio * outer.ratio, inner.ratio * outer.offset + inner.offset)

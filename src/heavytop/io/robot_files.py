@@ -1,15 +1,15 @@
-"""Robot files: URDF and MJCF, loaded by content and saved."""
+"""Robot files: URDF, MJCF and SDF, loaded by content; URDF and MJCF saved."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from heavytop._files import write_whole
-from heavytop.errors import FileFormatError, HeavytopError
+from heavytop.errors import FileFormatError, HeavytopError, ModelError
 from heavytop.geometry import se3
 from heavytop.io.asset_paths import AssetPaths
 from heavytop.io.build_system import LoadedSystem, build_system
@@ -17,32 +17,38 @@ from heavytop.io.from_system import robot_from
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mesh_files import MeshFiles
 from heavytop.io.robot import JointKind, Robot
-from heavytop.io.urdf.reader import XACRO, robot_of as urdf_robot
+from heavytop.io.urdf.reader import robot_of as urdf_robot
 from heavytop.io.urdf.writer import free_root, urdf_text
+from heavytop.io.urdf.xacro_files import expanded_xacro
 from heavytop.io.xml_elements import Element, parse_xml, read_xml
 from heavytop.system import WORLD, Description, JointLimits, Model, at_defaults
 
 
 def read_robot(
-    path: str | Path, packages: Mapping[str, str | Path] | None = None, root: str | Path | None = None
+    path: str | Path,
+    packages: Mapping[str, str | Path] | None = None,
+    root: str | Path | None = None,
+    with_collision: bool = False,
 ) -> Robot:
     """The neutral description of the robot in a file."""
     file = Path(path)
-    if file.suffix == ".xacro":
-        raise FileFormatError(f"{file}: {XACRO}")
     if file.suffix.lower() == ".toml":
         raise FileFormatError(
-            f"{file}: a robot is a URDF or MJCF file. Airframes are read by heavytop.copters.load({str(file)!r})."
+            f"{file}: a robot is a URDF, MJCF or SDF file. Airframes are read by heavytop.copters.load({str(file)!r})."
         )
-    content = read_xml(file)
+    content = expanded_xacro(file) if file.suffix == ".xacro" else read_xml(file)
     paths = AssetPaths(file, packages or {}, root)
     if content.tag == "robot":
-        return urdf_robot(content, paths)
+        return urdf_robot(content, paths, with_collision)
     if content.tag == "mujoco":
         from heavytop.io.mjcf.reader import robot_of as mjcf_robot  # takes a while to import
 
         return mjcf_robot(content, paths)
-    raise content.error("a robot file begins with <robot> (URDF) or <mujoco> (MJCF).")
+    if content.tag == "sdf":
+        from heavytop.io.sdf.reader import robot_of as sdf_robot
+
+        return sdf_robot(content, paths, with_collision)
+    raise content.error("a robot file begins with <robot> (URDF), <mujoco> (MJCF) or <sdf>.")
 
 
 def load(
@@ -52,17 +58,25 @@ def load(
     strict: bool = False,
     packages: Mapping[str, str | Path] | None = None,
     root: str | Path | None = None,
+    shapes: str = "visual",
+    contacts: str | Sequence[str] | None = None,
+    contact: Mapping[str, Any] | None = None,
 ) -> LoadedSystem:
-    """Load a robot from a URDF or MJCF file as a system.
+    """Load a robot from a URDF, MJCF or SDF file as a system.
 
     Parameters
     ----------
-    path : the file. Entities and external references in it are rejected.
-    base : "fixed" or "free": whether the root link of a URDF is welded to the world or moves freely. MJCF specifies it itself.
+    path : the file. Entities and external references in it are rejected. A xacro file is expanded by the package xacro, if it is installed,
+        which evaluates the expressions in it: load only xacro files you trust.
+    base : "fixed" or "free": whether the root link of a URDF is welded to the world or moves freely. MJCF and SDF specify it themselves.
     strict : raise a FileFormatError if anything in the file cannot be represented.
     packages : package name -> folder, for ``package://`` paths of meshes that are not found above the file.
     root : folder inside which includes and meshes are read, for files that name ``../common/...``. Default: the nearest folder above the file
-        with a ``package.xml`` or ``.git``, else the folder of the file. Nothing outside is opened.
+        with a ``package.xml`` or ``.git``, else the highest one, at most six levels above, that is the user's own. Nothing outside is opened.
+    shapes : "visual" or "collision": which geometry of the file is drawn. Geoms of MJCF in the groups 3, 4 and 5 are collision geometry.
+    contacts : which links touch the ground with the collision geometry of the file: "feet" (those whose descendants have none), "all", or names;
+        None: no link does. The ground is the first plane in the world of an MJCF file, else z = 0. Friction is that of the file (MJCF), else 0.8.
+    contact : keywords of :meth:`heavytop.System.contact` for all of them, such as ``{"stiffness": 1e5, "friction": 0.6}``; rigid by default.
 
     Returns
     -------
@@ -83,7 +97,12 @@ def load(
     >>> system.report.summary()
     '3 represented, 0 changed, 0 lost'
     """
-    system = build_system(read_robot(path, packages, root), base)
+    if shapes not in ("visual", "collision"):
+        raise ModelError(f"shapes must be 'visual' or 'collision', got {shapes!r}.")
+    if contacts is None and contact is not None:
+        raise ModelError("contact= has the properties of contacts: choose the links, contacts='feet', 'all' or names.")
+    robot = read_robot(path, packages, root, shapes == "collision" or contacts is not None)
+    system = build_system(robot, base, shapes, contacts, contact)
     system.report.check(strict)
     return system
 

@@ -12,6 +12,14 @@ from collections.abc import Callable
 import numpy as np
 
 from heavytop.errors import ModelError, unknown_name
+from heavytop.library.contact import (
+    bouncing_ball as bouncing_ball,
+    euler_disc as euler_disc,
+    gripper as gripper,
+    rattleback as rattleback,
+    resting_on_ground as resting_on_ground,
+    rocking_block as rocking_block,
+)
 from heavytop.library.copters import quadcopter as quadcopter, tricopter_load as tricopter_load
 from heavytop.library.mechanisms import (
     andrews as andrews,
@@ -64,6 +72,8 @@ _STARTS: dict[str, Callable[[Model], tuple[np.ndarray, np.ndarray]]] = {
 }
 
 
+_LARGEST = 50
+"""Bodies of the largest chain whose name :func:`name_of` finds."""
 _STEPS = {"andrews": 1e-5, "governor": 2e-4}
 
 
@@ -105,6 +115,23 @@ def summaries() -> dict[str, str]:
     builders = {**_BUILDERS, **{f"{name}:N": builder for name, builder in _COUNTED.items()}}
     first = lambda text: re.split(r"[:;]|\.\s|\.$", " ".join(text.replace("``", "").split()))[0]  # noqa: E731
     return {name: first(builder.__doc__ or "") for name, builder in builders.items()}
+
+
+def name_of(model: Model) -> str | None:
+    """The name for :func:`load` of the built-in system that has the equations of a model; None if there is none.
+
+    >>> name_of(chain(4).derive(native=False))
+    'chain:4'
+    """
+    bodies = len(model.body_names)
+    candidates = [*_BUILDERS, *(f"{kind}:{n}" for kind in _COUNTED for n in (bodies, (bodies - 1) // 2) if n >= 1)]
+    for name in candidates:
+        system = load(name) if bodies <= _LARGEST or ":" not in name else None
+        if system is not None and system.name == model.name:
+            found = system.describe().equations_key
+            if found is not None and found == model.description.equations_key:
+                return name
+    return None
 
 
 def load(name: str) -> System:

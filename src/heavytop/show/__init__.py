@@ -1,7 +1,9 @@
 """Looking at systems, runs and flights: plots, the self-contained report page, figures for papers."""
 
-from heavytop.show.flight import flight_report, rows_of, single_rows, write_flight
+from heavytop.show.flight import flight_report, live_flight_report, rows_of, single_rows, write_flight
 from heavytop.show.live import Cockpit, need_viser
+from heavytop.show.live_page import live_model_report, live_report
+from heavytop.show.loop_plots import plot_bode, plot_nyquist, plot_steps
 from heavytop.show.page import InlinePage, write_page as write_page
 from heavytop.show.plan_report import plot_plan
 from heavytop.show.plots import (
@@ -25,3 +27,4 @@ from heavytop.show.scene import (
     Trail as Trail,
 )
 from heavytop.show.sweep_page import write_sweep
+from heavytop.show.system_cockpit import SystemCockpit

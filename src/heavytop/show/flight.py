@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from heavytop._format import format_vector
-from heavytop.copters import ROBUST, Flight, Rotor
+from heavytop.copters import ROBUST, STICKS, Flight, Rotor, tuned_run
 from heavytop.geometry import se3, so3
 from heavytop.show.airframes import airframe, link, slung_load
+from heavytop.show.live_page import live_report
 from heavytop.show.meshes import Surface, cylinder, propeller
 from heavytop.show.page import write_page
+from heavytop.show.run_report import report_of
 from heavytop.show.scene import Arrow, Body, Marker, Panel, Report, Scene, Spin, Table, Trail
 
 LEAST = 1e-9
@@ -54,6 +57,18 @@ def flight_report(flight: Flight) -> Report:
     )
 
 
+def live_flight_report(flight: Flight) -> Report:
+    """The contents of the live page of a flight."""
+    run, gains = tuned_run(flight)
+    title = f"{_spoken(flight.vehicle.name)}, {_spoken(flight.maneuver.name).lower()}"
+    report = report_of(run)
+    places = flight.vehicle.model.pose("world", "hull", flight.maneuver(report.scene.times)[0])[:, :3, 3]
+    wanted = {"reference": Trail(places, role="reference", dashed=True)} if np.ptp(places, axis=0).max() > 0 else {}
+    made = live_report(run, replace(report, scene=replace(report.scene, trails=wanted)), gains)
+    law = f"{LAWS.get(flight.law, flight.law)} law"
+    return replace(made, title=title[0].upper() + title[1:], subtitle=f"{made.subtitle}, {law}")
+
+
 def write_flight(flight: Flight, path: Any) -> Path:
     """Write the page of a flight."""
     return write_page(flight_report(flight), path)
@@ -69,7 +84,10 @@ def _wind(wind: Any) -> str:
 
 def _subtitle(flight: Flight) -> str:
     c = flight.conditions
-    parts = [f"{LAWS.get(flight.law, flight.law)} law", "inputs limited" if flight.limits else "inputs not limited"]
+    parts = [
+        f"{LAWS.get(flight.law, flight.law)} law" if STICKS not in flight.run.channels else f"flown by {flight.law}"
+    ]
+    parts += ["inputs limited" if flight.limits or STICKS in flight.run.channels else "inputs not limited"]
     parts += ["integral action"] if flight.integral else []
     parts += [f"wind {_wind(c.wind)} m/s with gusts"] if c.wind else []
     if c.sensors is not None:
@@ -128,7 +146,15 @@ def _scene(flight: Flight, keep: np.ndarray) -> Scene:
     lowest = min(float(np.min(poses[:, 2, 3])), float(np.min(ghost[:, 2, 3])))
     below = shape.load.cable + shape.load.size if shape.load is not None else 0.0
     below += sum(float(np.linalg.norm(limb.tip)) for limb in limbs)
-    return Scene(t, bodies, ghosts=ghosts, trails=trails, arrows=arrows, ground=lowest - below - 0.6, follow="hull")
+    ground = lowest - below - 0.6
+    if flight.maneuver.grounded:
+        ground = 0.0
+        for k, point in enumerate(flight.vehicle.landing_gear.points):
+            bodies[f"skid {k + 1}"] = Body(link(point), poses)
+        if "skids" in flight.run.contacts:
+            contact = flight.run.contacts["skids"]
+            arrows["skids"] = Arrow(contact.point[keep], contact.force[keep], scale=scale, unit="N")
+    return Scene(t, bodies, ghosts=ghosts, trails=trails, arrows=arrows, ground=ground, follow="hull")
 
 
 def _spin_rates(thrusts: np.ndarray) -> np.ndarray:
@@ -186,6 +212,10 @@ def _panels(flight: Flight, keep: np.ndarray) -> list[Panel]:
     if flight.lags:
         rotors = {f"rotor {k + 1}": y for k, y in enumerate(flight.commanded_thrusts.T)}
         panels.append(Panel("Commanded thrusts", "N", rotors, limits=shape.thrust_range, times=flight.t))
+    if STICKS in flight.run.channels:
+        names = ("roll", "pitch", "yaw", "throttle")
+        sticks: dict[str, np.ndarray] = dict(zip(names, flight.run.channels[STICKS].T, strict=True))
+        panels.append(Panel("Sticks", "share of full deflection", sticks, limits=(-1.0, 1.0), times=flight.t))
     if any(part.tilt is not None for part in shape.rotors):
         tilts = np.degrees(np.unwrap(shape.tilts(flight.u), axis=0))
         panels.append(
@@ -288,11 +318,17 @@ def _feasibility(flight: Flight) -> Table:
     return Table("Requirements of the maneuver", rows)
 
 
+def _sampling(flight: Flight) -> str:
+    if STICKS in flight.run.channels and flight.period is not None:
+        return f"{flight.law} in lock-step, sampled every {1000 * flight.period:.4g} ms."
+    return "the controller sampled every 5 ms." if flight.law == ROBUST else "the law sampled in every step."
+
+
 def _notes(flight: Flight) -> list[str]:
     notes = [
         "The translucent vehicle is the reference; the dashed line is its path. Arrows are the forces of the propellers. "
         f"Integrated by {flight.run.integrator} on the manifold with a step of {1000 * flight.run.settings.step:.4g} ms, "
-        + ("the controller sampled every 5 ms." if flight.law == ROBUST else "the law sampled in every step.")
+        + _sampling(flight)
     ]
     if not flight.outcome.ok:
         notes.insert(0, f"The flight failed: {flight.outcome}")

@@ -18,7 +18,7 @@ from heavytop.show.airframes import airframe
 from heavytop.show.meshes import Floats, Surface, cylinder, disc, propeller, sphere, tube
 from heavytop.show.scene import Arrow, Body, Scene, Trail
 from heavytop.show.shape_meshes import MassProperties, equivalent_solid, shape_meshes
-from heavytop.system import TIME, WORLD, Edge, Model, Thruster, at_defaults, unit_axis
+from heavytop.system import TIME, WORLD, Edge, Model, Plane, Thruster, at_defaults, unit_axis
 from heavytop.system.forces import Line
 from heavytop.system.joints import Joint
 
@@ -67,6 +67,7 @@ class Linkage:
     q, u : (T, nq) and (T, nu).
     parameters : name -> value.
     moves : whether explicit time is ``times``, not the time among the parameters.
+    forces : name -> points (T, 3) in m and forces (T, 3) in N on the bodies there, world axes.
     """
 
     model: Model
@@ -75,6 +76,7 @@ class Linkage:
     u: Floats
     parameters: Mapping[str, float] = field(default_factory=dict)
     moves: bool = True
+    forces: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict)
 
     # --- numbers of the description -----------------------------------------------------------------------------------------
 
@@ -106,7 +108,7 @@ class Linkage:
         return upright(self.number(self._description.gravity))
 
     @property
-    def _picture(self) -> Floats:
+    def picture(self) -> Floats:
         """Pose (4, 4) of the world in the picture."""
         return se3.pose(self.turn, np.zeros(3))
 
@@ -118,7 +120,7 @@ class Linkage:
         found = self.model.evaluate("poses", self.q, parameters={**self.parameters, **timed})
         poses = found if isinstance(found, tuple) else (found,)
         shape = (len(self.times), 4, 4)
-        return {name: self._picture @ np.broadcast_to(G, shape) for name, G in zip(names, poses, strict=True)}
+        return {name: self.picture @ np.broadcast_to(G, shape) for name, G in zip(names, poses, strict=True)}
 
     @cached_property
     def links(self) -> dict[str, list[Floats]]:
@@ -131,7 +133,7 @@ class Linkage:
         for loop in self._description.loops:
             points[loop.a].append(self.number(loop.at_a)[:3, 3])
             points[loop.b].append(self.number(loop.at_b)[:3, 3])
-        for line in self._lines:
+        for line in self.lines:
             points[line.a].append(self.number(line.at_a))
             points[line.b].append(self.number(line.at_b))
         return points
@@ -324,17 +326,32 @@ class Linkage:
                 axis = self.number(unit_axis(thruster.axis, "thruster"))
                 vector = forces[name][:, None] * (pose[:, :3, :3] @ axis)
                 arrows[name] = Arrow(origin, vector, scale=0.9 * self.scale / largest)
+        return arrows | self._force_arrows()
+
+    def _force_arrows(self) -> dict[str, Arrow]:
+        """Forces of contacts: a lasting one as long as a link, impacts at most three times that."""
+        sizes = [np.linalg.norm(force, axis=-1) for _, force in self.forces.values()]
+        acting = np.concatenate([size[size > 0.0] for size in sizes]) if sizes else np.zeros(0)
+        if not len(acting):
+            return {}
+        usual, arrows = float(np.median(acting)), {}
+        for (name, (point, force)), size in zip(self.forces.items(), sizes, strict=True):
+            if np.any(size):
+                shown = force * np.minimum(1.0, 3.0 * usual / np.maximum(size, 1e-300))[:, None]
+                arrows[f"contact {name}"] = Arrow(
+                    point @ self.turn.T, shown @ self.turn.T, scale=0.6 * self.scale / usual
+                )
         return arrows
 
     @cached_property
-    def _lines(self) -> list[Line]:
+    def lines(self) -> list[Line]:
         """Lines of the force elements."""
         return [line for element in self._description.elements for line in element.lines()]
 
     def _drawn_lines(self) -> dict[str, Body]:
         """Struts as rods that slide in tubes, each fixed to one end; cables as rows of overlapping pieces."""
         bodies = {}
-        for k, line in enumerate(self._lines):
+        for k, line in enumerate(self.lines):
             ends = ((line.a, line.at_a), (line.b, line.at_b))
             a, b = (se3.transform(self.poses[frame], self.number(point)) for frame, point in ends)
             length = np.linalg.norm(b - a, axis=-1)
@@ -369,15 +386,27 @@ class Linkage:
         return np.concatenate(clouds)
 
     def _ground(self, bodies: Mapping[str, Body]) -> float:
-        """The height below everything; a mechanism fixed to the world is a little above it."""
-        lowest = float(self._cloud(bodies)[:, 2].min())
+        """The height below everything; a mechanism fixed to the world is a little above it. A robot with shapes that is not far above z = 0, and
+        not below it, is on a floor there; so is a system with a ground."""
+        if (
+            any(g.frame == WORLD and isinstance(g.surface, Plane) for g in self._description.grounds)
+            and self.turn[2, 2] > 0.999
+        ):
+            return 0.0
+        cloud = self._cloud(bodies)[:, 2]
+        lowest, height = float(cloud.min()), float(np.ptp(cloud))
+        if self.shapes[0] and -0.02 * height <= lowest <= height:
+            return 0.0
+        if self.shapes[0]:
+            return lowest
         fixed = [self.turn @ point for point in self.links[WORLD]]
         return min([lowest, *(float(p[2]) for p in fixed)]) - (0.15 * self.scale if fixed else 0.0)
 
     def _fixed(self, bodies: Mapping[str, Body], ground: float) -> Body | None:
         """Rails, links between the joints on the world, and posts below them where nothing passes."""
-        points = [self.turn @ point for point in self.links[WORLD]]
-        parts = [mesh.moved(self._picture) for mesh in self.meshes[WORLD]]
+        drawn = set(self.shapes[0])
+        points = [] if drawn else [self.turn @ point for point in self.links[WORLD]]  # robots with shapes need no posts
+        parts = [mesh.moved(self.picture) for mesh in self.meshes[WORLD]]
         thin = 0.011 * self.scale
         cloud = self._cloud(bodies)
         for k, point in enumerate(points):

@@ -38,6 +38,14 @@ def need_viser() -> ModuleType:
     return viser
 
 
+def check_host(host: str, network: bool) -> None:
+    """Raise a SimulationError if other machines could reach an address without ``network``."""
+    if host not in LOCAL and not network:
+        raise SimulationError(
+            f"--host {host} lets everyone who can reach this machine fly, without encryption. Add --network (network=True) if you mean it."
+        )
+
+
 class Cockpit:
     """A flight, a server and a browser view.
 
@@ -57,10 +65,7 @@ class Cockpit:
         *,
         network: bool = False,
     ) -> None:
-        if host not in LOCAL and not network:
-            raise SimulationError(
-                f"--host {host} lets everyone who can reach this machine fly, without encryption. Add --network (network=True) if you mean it."
-            )
+        check_host(host, network)
         viser = need_viser()
         self.flight = LiveFlight(vehicle, law)
         self._server: Any = viser.ViserServer(host=host, port=port, label="heavytop", verbose=False)

@@ -23,6 +23,11 @@ LARGEST = float(np.finfo(np.float32).max)
 """Larger values are drawn there."""
 
 
+def columns(pose: Floats) -> list[float]:
+    """A pose (4, 4) as 16 numbers column by column, as three.js stores matrices."""
+    return np.asarray(pose, dtype=float).T.reshape(-1).tolist()
+
+
 class PackedBlock:
     """Arrays of 32-bit floats, one after the other."""
 
@@ -109,11 +114,15 @@ def _body(scene: Scene, name: str, body: Body, at: Floats, block: PackedBlock) -
         return {
             "name": name,
             "parent": spin.parent,
-            "mount": spin.mount.T.reshape(-1).tolist(),  # column by column, as three.js stores matrices
+            "mount": columns(spin.mount),
             "data": block.add(interpolate(scene.times, spin.angle - spin.angle[0], at)),
             "first": float(spin.angle[0] % (2 * np.pi)),
         }
-    return {"name": name, "data": block.add(pose_frames(scene.times, body.motion, at))}
+    return {
+        "name": name,
+        "radius": float(f"{body.radius:.4g}"),
+        "data": block.add(pose_frames(scene.times, body.motion, at)),
+    }
 
 
 def _panel(report: Report, k: int, block: PackedBlock) -> dict[str, Any]:

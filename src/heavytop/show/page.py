@@ -23,6 +23,7 @@ HEIGHT = 720
 """Of a page in a notebook, in pixels."""
 ENDINGS = (".html", ".htm")
 SCRIPTS = ("decode.js", "stage.js", "plots.js", "sliders.js", "page.js")
+LIVE_SCRIPTS = ("decode.js", "stage.js", "plots.js", "wasm.js", "live.js")
 
 
 def write_page(report: Report, path: str | Path) -> Path:
@@ -72,15 +73,20 @@ def page(report: Report) -> str:
     document["scene"]["view"] = view_of(report.scene)
     document["version"] = __version__
     document["sliders"] = report.sliders
-    return Template(_asset("page.html")).substitute(
-        title=html_text(report.title),
-        style=_asset("page.css"),
-        script="\n".join(_asset(name) for name in SCRIPTS),
-        document=_json_in_html(document),
-        block=_base64(zlib.compress(block, 9)),
-        snapshot=_base64(snapshot(scene_meshes(report.scene))),
-        viewer=_base64(viewer_source()),
-    )
+    parts = {
+        "title": html_text(report.title),
+        "block": _base64(zlib.compress(block, 9)),
+        "snapshot": _base64(snapshot(scene_meshes(report.scene))),
+        "viewer": _base64(viewer_source()),
+    }
+    if report.live is None:
+        names, scripts, style = "page.html", SCRIPTS, _asset("page.css")
+    else:
+        names, scripts, style = "live.html", LIVE_SCRIPTS, _asset("page.css") + _asset("live.css")
+        document["live"] = report.live.document
+        parts |= {name: _base64(data) for name, data in report.live.packed().items()}
+    script = "\n".join(_asset(name) for name in scripts)
+    return Template(_asset(names)).substitute(**parts, style=style, script=script, document=_json_in_html(document))
 
 
 def _asset(name: str) -> str:

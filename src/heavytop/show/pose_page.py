@@ -10,6 +10,7 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop.show.linkage import Linkage
+from heavytop.show.pack import columns
 from heavytop.show.page import write_page
 from heavytop.show.scene import Report
 from heavytop.system import WORLD, Model, Step
@@ -76,9 +77,9 @@ class _Sliders:
         for name, body in bodies.items():
             if name in frames and frames[name] != WORLD:
                 pose = self.linkage.poses[frames[name]][0]
-                placed[name] = {"frame": frames[name], "offset": _columns(np.linalg.inv(pose) @ body.motion[0])}
+                placed[name] = {"frame": frames[name], "offset": columns(np.linalg.inv(pose) @ body.motion[0])}
         return {
-            "root": _columns(self.linkage.poses[WORLD][0]),
+            "root": columns(self.linkage.poses[WORLD][0]),
             "edges": [self._edge(step) for step in steps],
             "joints": list(self.sliders.values()),
             "bodies": placed,
@@ -88,12 +89,18 @@ class _Sliders:
         label, sliding = step.edge.label, step.edge.joint.slides_along is not None
         bounds = self.limits.get(label)
         reach = 0.5 * self.linkage.scale if sliding else np.pi
-        low = getattr(bounds, "lower", None)
-        high = getattr(bounds, "upper", None)
+        low, high = getattr(bounds, "lower", None), getattr(bounds, "upper", None)
+        limited = low is not None and high is not None
         value = float(self.q[self.model.coordinates.q_slice(label)][0])
         low, high = -reach if low is None else float(low), reach if high is None else float(high)
         ends = {"low": min(low, value), "high": max(high, value)}
-        self.sliders[label] = {"name": label, "unit": "m" if sliding else "rad", "value": value, **ends}
+        self.sliders[label] = {
+            "name": label,
+            "unit": "m" if sliding else "rad",
+            "value": value,
+            "limited": limited,
+            **ends,
+        }
 
     def _edge(self, step: Step) -> dict[str, Any]:
         edge, joint = step.edge, step.edge.joint
@@ -107,14 +114,9 @@ class _Sliders:
         elif not joint.is_fixed:
             own, _ = joint.follow(self.q[self.model.coordinates.q_slice(source)], np.zeros(1))
             at = at @ self.linkage.number(joint.pose(own))
-        return made | {"at": _columns(at)}
+        return made | {"at": columns(at)}
 
 
 def _axis(joint: Joint) -> Array | None:
     """The axis of rotation or translation of a joint."""
     return joint.turns_about if joint.slides_along is None else joint.slides_along
-
-
-def _columns(pose: np.ndarray) -> list[float]:
-    """A pose (4, 4) as 16 numbers column by column, as three.js stores matrices."""
-    return np.asarray(pose, dtype=float).T.reshape(-1).tolist()

@@ -14,6 +14,7 @@ from heavytop.geometry import so3
 from heavytop.show.linkage import Linkage
 from heavytop.show.meshes import Floats
 from heavytop.show.scene import Marker, Panel, Report, Table
+from heavytop.simulate import ContactRecord
 from heavytop.system import TIME
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def report_of(run: Run, index: int | Sequence[int] = 0, model: Model | None = No
     >>> [panel.title for panel in report_of(run).panels]
     ['Angles', 'Angular velocities', 'Energies', 'Drift of energy']
     """
-    view = _Trajectory(run, _model_of(run, model), _index(run, index))
+    view = _Trajectory(run, model_of(run, model), _index(run, index))
     return Report(
         title=run.name[:1].upper() + run.name[1:].replace("-", " "),
         subtitle=view.subtitle(),
@@ -66,7 +67,7 @@ def report_of(run: Run, index: int | Sequence[int] = 0, model: Model | None = No
     )
 
 
-def _model_of(run: Run, given: Model | None) -> Model:
+def model_of(run: Run, given: Model | None) -> Model:
     subject: Any = run.model if given is None else given
     model = getattr(subject, "model", subject)  # a vehicle, or dynamics of a model
     if model is None:
@@ -118,7 +119,9 @@ class _Trajectory:
         self.u = np.nan_to_num(u[: self.count])
         self.parameters = {name: float(np.broadcast_to(p, run.batch)[index]) for name, p in run.parameters.items()}
         thin = slice(None, None, ceil(self.count / MOST_POSES))
-        self.linkage = Linkage(model, self.t[thin], self.q[thin], self.u[thin], self.parameters)
+        self.contacts = {name: c for name, c in run.contacts.items() if isinstance(c, ContactRecord)}
+        forces = {name: (self.pick(c.point)[thin], self.pick(c.force)[thin]) for name, c in self.contacts.items()}
+        self.linkage = Linkage(model, self.t[thin], self.q[thin], self.u[thin], self.parameters, forces=forces)
 
     def pick(self, values: Floats) -> Floats:
         """This trajectory (n,) of an array (n, *batch)."""
@@ -139,7 +142,7 @@ class _Trajectory:
         yield from self._attitudes()
         yield from self._grouped(
             [
-                (_coordinate_label(n, run.v_names, self.model.coordinates.names), unit, self.v[:, k], run.v[..., k])
+                (coordinate_label(n, run.v_names, self.model.coordinates.names), unit, self.v[:, k], run.v[..., k])
                 for k, (n, unit) in enumerate(zip(run.v_names, run.v_units, strict=True))
             ],
             "Velocities",
@@ -153,6 +156,13 @@ class _Trajectory:
                 "Inputs",
                 False,
             )
+        for title, unit, of in (
+            ("Contact forces", "N", lambda c: np.linalg.norm(c.force, axis=-1)),
+            ("Use of the friction cone", "", lambda c: c.use),
+        ):
+            curves = {name: self.pick(of(c)) for name, c in list(self.contacts.items())[:MOST_CURVES]}
+            if any(np.any(values) for values in curves.values()):
+                yield Panel(title, unit, curves, times=self.t)
         if run.has_energy:
             kinetic, potential = self.pick(run.kinetic_energy), self.pick(run.potential_energy)
             curves = {"kinetic": kinetic, "potential": potential, "total": kinetic + potential}
@@ -175,7 +185,7 @@ class _Trajectory:
                 continue
             for k in range(where.start, where.stop):
                 if run.q_units[k] != "1":
-                    name = _coordinate_label(run.q_names[k], run.q_names, self.model.coordinates.names)
+                    name = coordinate_label(run.q_names[k], run.q_names, self.model.coordinates.names)
                     curves.append((name, run.q_units[k], self.q[:, k], run.q[..., k]))
         return curves
 
@@ -286,7 +296,7 @@ class _Trajectory:
         return _capped(rows)
 
 
-def _coordinate_label(name: str, names: Sequence[str], labels: Sequence[str] | None) -> str:
+def coordinate_label(name: str, names: Sequence[str], labels: Sequence[str] | None) -> str:
     """Only the component if all belong to one joint, only the joint if it has one component; joints have the names ``labels``."""
     joint, component = _split_name(name, labels or ())
     joints = [_split_name(n, labels or ())[0] for n in names]

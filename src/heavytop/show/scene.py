@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from heavytop.errors import ModelError, unknown_name, wrong_shape
 from heavytop.functions import Portable
 from heavytop.show.meshes import Floats, Surface, frozen_array
 from heavytop.show.palette import ROLES
+
+if TYPE_CHECKING:
+    from heavytop.show.live_page import LiveCode
 
 
 def _set(instance: object, **values: object) -> None:
@@ -296,6 +299,7 @@ class Report(Portable):
     title, subtitle, scene, panels, tables, markers : its parts.
     highlights : pairs of label and value, shown large.
     notes : paragraphs of plain text.
+    sliders : joints of a page without motion. live : equations of motion of a page that simulates.
 
     Examples
     --------
@@ -314,6 +318,7 @@ class Report(Portable):
     notes: Sequence[str] = ()
     markers: Sequence[Marker] = ()
     sliders: Mapping[str, Any] | None = None
+    live: LiveCode | None = None
 
     def __post_init__(self) -> None:
         for name in ("panels", "highlights", "tables", "notes", "markers"):

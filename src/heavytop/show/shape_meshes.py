@@ -40,7 +40,7 @@ def role_of(color: tuple[float, float, float, float] | None, role: str) -> str:
 
 def shape_meshes(placed: Sequence[PlacedShape], role: str = "body") -> tuple[dict[str, list[Surface]], list[str]]:
     """Body -> its meshes in the body frame, and problems with drawing them."""
-    files = [p for p in placed if isinstance(p.shape, shapes.Mesh)]
+    files = [p for p in placed if isinstance(p.shape, shapes.Mesh | shapes.Triangles)]
     budget = _budgets(files)
     result: dict[str, list[Surface]] = {}
     problems = []
@@ -89,7 +89,7 @@ def _mesh(shape: object, role: str, most: int) -> Surface:
         angle = np.linspace(-np.pi / 2, np.pi / 2, 14)
         height = shape.radius * np.sin(angle) + np.where(angle < 0, -1, 1) * shape.length / 2
         return revolve(np.column_stack([shape.radius * np.cos(angle), height]), role=role, smooth=True)
-    if isinstance(shape, shapes.Mesh):
+    if isinstance(shape, shapes.Mesh | shapes.Triangles):
         return with_normals(*simplified(*shape.triangles, most), role)
     raise TypeError(f"no way to draw a {type(shape).__name__}")
 

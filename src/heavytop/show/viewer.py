@@ -73,11 +73,11 @@ def scene_meshes(scene: Scene) -> dict[str, Surface]:
             meshes.update(_body_meshes(group, name, body))
     width = trail_width(extent)
     for name, trail in scene.trails.items():
-        meshes[f"trail/{name}"] = _trail_mesh(scene.times, trail.points, width, trail.role, trail.dashed)
+        meshes[f"trail:{name}"] = _trail_mesh(scene.times, trail.points, width, trail.role, trail.dashed)
     thickness = 0.022 * extent.body
     for name, arrow in scene.arrows.items():
-        meshes[f"arrow/{name}/shaft"] = cylinder(thickness, 1.0, arrow.role, 14).moved(at=(0, 0, 0.5))
-        meshes[f"arrow/{name}/head"] = cone(2.6 * thickness, 6.5 * thickness, arrow.role, 18)
+        meshes[f"arrow:{name}:shaft"] = cylinder(thickness, 1.0, arrow.role, 14).moved(at=(0, 0, 0.5))
+        meshes[f"arrow:{name}:head"] = cone(2.6 * thickness, 6.5 * thickness, arrow.role, 18)
     if scene.ground is not None:
         meshes.update(_ground_meshes(scene, extent))
     return meshes
@@ -94,11 +94,11 @@ def _body_meshes(group: str, name: str, body: Body) -> dict[str, Surface]:
     if group == "ghost":
         parts = merge([part.painted("ghost") for part in parts.values()])
     for role, mesh in parts.items():
-        meshes[f"{group}/{name}/{role}"] = mesh
+        meshes[f"{group}:{name}:{role}"] = mesh
     if group == "body":
         if isinstance(body.motion, Spin):
-            meshes[f"blur/{name}/blur"] = disc(body.radius, 0.02 * body.radius, "blur")
-        meshes[f"shadow/{name}/shadow"] = merge([part.painted("shadow") for part in parts.values()])["shadow"]
+            meshes[f"blur:{name}:blur"] = disc(body.radius, 0.02 * body.radius, "blur")
+        meshes[f"shadow:{name}:shadow"] = merge([part.painted("shadow") for part in parts.values()])["shadow"]
     return meshes
 
 
@@ -148,9 +148,9 @@ def _ground_meshes(scene: Scene, extent: Extent) -> dict[str, Surface]:
             is_axis = abs(coordinate) < 1e-9
             strip = _strip(direction, (x0, y0), offset, half, (0.0026 if is_axis else 0.0014) * radius, height)
             (axes if is_axis else lines).append(strip.painted("axis" if is_axis else "grid"))
-    meshes = {"ground/platform": platform, "ground/grid": merge(lines)["grid"]}
+    meshes = {"ground:platform": platform, "ground:grid": merge(lines)["grid"]}
     if axes:
-        meshes["ground/axis"] = merge(axes)["axis"]
+        meshes["ground:axis"] = merge(axes)["axis"]
     return meshes
 
 

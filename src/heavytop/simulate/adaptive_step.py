@@ -203,11 +203,13 @@ class ChosenSteps:
         if law is None or self.law is None:
             return {}
         sources: dict[str, Any] = {"t": t, "q": q, "v": v, "p": self.problem.dynamics.at_times(self.p, t), "z": z}
+        sources["gains"] = self.problem.rows(self.problem.gains)
         if "signal" in law.takes:
             sample = law.signal(t[:1])[0] if len(t) else np.zeros(law.signal_size)
             sources["signal"] = self.problem.rows(sample)
             if self.hosted is not None:
-                sources["signal"] = self.hosted.answered(sources)
+                sources["signal"] = sources["signal"].copy()
+                sources["signal"][..., : self.hosted.size] = self.hosted.answers(sources)
         return dict(zip(law.traced.outputs, self.law(*(sources[name] for name in law.takes)), strict=True))
 
     def _note_law_failures(self, outputs: Mapping[str, np.ndarray], q: np.ndarray) -> None:
@@ -267,6 +269,7 @@ class ChosenSteps:
         if problem.plan.control.kind == "continuous" and law is not None and self.law is not None:
             sources: dict[str, Any] = {"t": np.broadcast_to(times, q.shape[:2]), "q": q, "v": v, "p": p}
             sources["z"] = self.memory if memory is None else memory
+            sources["gains"] = problem.rows(problem.gains)
             outputs = dict(zip(law.traced.outputs, self.law(*(sources[k] for k in law.takes)), strict=True))
             self.u[here] = outputs["u"]
             found |= {name: outputs[name] for name in law.channels}
@@ -298,6 +301,8 @@ class ChosenSteps:
         problem, method, given = self.problem, self.method, self.at.given
         duration = max(self.end - problem.start_time, 1e-300)
         constants = {self.at.p: self.p, given["tolerance"]: method.tolerance(problem)}
+        if self.at.gains is not None:
+            constants[self.at.gains] = problem.rows(problem.gains)
         tables = {} if u is None else {self.at.u: u[None]}
         while True:
             active = ~self._over() & (self.t < end)

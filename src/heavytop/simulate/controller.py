@@ -15,6 +15,7 @@ is traced for every run.
     ``signal`` (m,)    sample of the reference signal
     ``p``      (np,)   parameters of the model
     ``z``      (s,)    memory of the law (integral action, filters, delays)
+    ``gains``  (g,)    numbers of the law that a run may change
     ========== ======= =====================================================
 
 ``signal_size`` and ``signal(times)``
@@ -22,6 +23,9 @@ is traced for every run.
 ``state_size`` and ``initial_state()``
     s, and the first memory (*batch, s); needed only if the function takes ``z``. A sampled law outputs ``z_next`` (s,),
     a continuous one ``z_rate`` (s,).
+``tunable_gains``
+    Name -> value of numbers that are inputs of the function (all of them in order, flattened), needed only if it takes ``gains``:
+    ``simulate(..., gains=...)`` changes them without new code, and a gradient by them is available.
 ``sampled(period)``
     Optional: the law for the period in s at which it is sampled here, None if it is evaluated continuously. Called before
     ``traced``, so that a memory with rates can be given as ``z_next``.
@@ -30,6 +34,9 @@ is traced for every run.
     ``causes[k - 1]``. The trajectory ends there with the outcome ``controller_failed``.
 ``host``
     Optional: what answers in Python at every sample, for a controller that cannot be traced as a whole (:class:`Host`).
+``signal_names``
+    Optional: name and unit of each entry of the signal that is a setting where it is constant (a gain, a set point), for the sliders of live
+    pages; empty texts for the others.
 ``with_reference(reference)``
     The law for another reference; needed only for ``simulate(..., reference=...)``.
 """
@@ -43,13 +50,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, numbers, symbol, vector
+from heavytop._arrays import Array, concatenate, constant, is_symbolic, numbers, split, symbol, vector
 from heavytop._format import Brief
 from heavytop.compile import Kernel, Shape, Traced, on_symbols, trace, trace_of
 from heavytop.errors import ShapeError, SimulationError, unknown_name
 from heavytop.functions import Value, key, store
 
-ARGUMENTS = ("t", "q", "v", "signal", "p", "z")
+ARGUMENTS = ("t", "q", "v", "signal", "p", "z", "gains")
 """Names a traced law may take."""
 MEMORY_OUTPUTS = ("z_next", "z_rate")
 RESERVED = ("z", "residual")
@@ -127,8 +134,58 @@ class _Completed:
         return tuple(getattr(self.law, "causes", ()))
 
     @property
+    def tunable_gains(self) -> Mapping[str, Any]:
+        return gains_of(self.law)
+
+    @property
     def host(self) -> Any:
         return getattr(self.law, "host", None)
+
+
+def gains_of(law: Any) -> dict[str, np.ndarray]:
+    """Name -> value of the gains of a controller; empty if it has none.
+
+    >>> gains_of(Feedback(lambda v, gains: -gains["damping"] * v, ("v", "gains"), gains={"damping": 2.0}))
+    {'damping': array(2.)}
+    """
+    given = getattr(law, "tunable_gains", None) or {}
+    return {str(name): numbers(value, f"gain {name!r}") for name, value in given.items()}
+
+
+def flat_gains(own: Mapping[str, np.ndarray], changed: Mapping[str, Any] | None, who: str) -> np.ndarray:
+    """All gains of a controller as one vector (*batch, g), some of them changed.
+
+    >>> flat_gains({"k": np.array(1.0), "d": np.zeros(2)}, {"k": 3.0}, "the law")
+    array([3., 0., 0.])
+    """
+    parts = []
+    for name in changed or {}:
+        if name not in own:
+            raise unknown_name(f"gain of {who}", name, own)
+    for name, value in own.items():
+        array = value if changed is None or name not in changed else numbers(changed[name], f"gain {name!r} of {who}")
+        lead = array.ndim - value.ndim
+        if lead < 0 or array.shape[lead:] != value.shape:
+            raise ShapeError(f"gain {name!r} of {who} must have the shape (..., {value.shape}), got {array.shape}.")
+        if not np.isfinite(array).all():
+            raise SimulationError(f"gain {name!r} of {who} must be finite.")
+        parts.append(array.reshape(*array.shape[:lead], value.size))
+    if not parts:
+        return np.zeros(0)
+    batch = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    return np.concatenate([np.broadcast_to(part, (*batch, part.shape[-1])) for part in parts], axis=-1)
+
+
+def split_gains(own: Mapping[str, np.ndarray], flat: Array) -> dict[str, Array]:
+    """The inverse of :func:`flat_gains`, on numbers and symbols: name -> value in its shape.
+
+    >>> split_gains({"k": np.array(1.0), "d": np.zeros(2)}, np.arange(3.0))
+    {'k': array(0.), 'd': array([1., 2.])}
+    """
+    parts = split(flat, [value.size for value in own.values()])
+    if is_symbolic(flat):
+        return {n: np.reshape(x, own[n].shape) if own[n].ndim else x[0] for n, x in zip(own, parts, strict=True)}
+    return {n: x.reshape((*x.shape[:-1], *own[n].shape)) for n, x in zip(own, parts, strict=True)}
 
 
 def complete(law: Any) -> Controller:
@@ -163,10 +220,11 @@ class Feedback(Brief, Value):
     ----------
     function : called with the named ``arguments`` in order; returns ``u`` or a mapping of outputs, the first of which is
         ``u``.
-    arguments : any of t, q, v, signal, p, z.
+    arguments : any of t, q, v, signal, p, z, gains.
     signal_size : m, if ``signal`` is among the arguments.
     samples : function of times (n,) that returns samples (n, m) of the signal.
     memory : initial memory (s,), if ``z`` is among the arguments.
+    gains : name -> value of numbers that runs may change, if ``gains`` is among the arguments; the function is given them by name.
 
     Examples
     --------
@@ -185,6 +243,17 @@ class Feedback(Brief, Value):
     signal_size: int = 0
     samples: Callable[[np.ndarray], np.ndarray] | None = None
     memory: Any = field(default=())
+    gains: Any = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "gains", tuple((str(name), constant(value)) for name, value in dict(self.gains).items())
+        )
+
+    @property
+    def tunable_gains(self) -> Mapping[str, Any]:
+        """The gains by name."""
+        return dict(self.gains)
 
     @property
     def state_size(self) -> int:
@@ -205,19 +274,21 @@ class Feedback(Brief, Value):
 
     def traced(self, model: Any) -> Traced:
         """The function with the sizes of the model."""
-        shapes = argument_shapes(model, self.signal_size, self.state_size)
+        own = gains_of(self)
+        shapes = argument_shapes(model, self.signal_size, self.state_size, sum(value.size for value in own.values()))
         if unknown := [name for name in self.arguments if name not in shapes]:
             raise unknown_name("argument of Feedback", str(unknown[0]), tuple(shapes))
         wanted = {name: shapes[name] for name in self.arguments}
 
         def outputs(*values: Array) -> Mapping[str, Array]:
-            result = on_symbols(self.function, "Feedback", SimulationError)(*values)
+            given = [split_gains(own, x) if name == "gains" else x for name, x in zip(wanted, values, strict=True)]
+            result = on_symbols(self.function, "Feedback", SimulationError)(*given)
             return result if isinstance(result, Mapping) else {"u": result}
 
         return trace(outputs, wanted, name="feedback")
 
 
-def argument_shapes(model: Any, signal_size: int, state_size: int) -> dict[str, Shape]:
+def argument_shapes(model: Any, signal_size: int, state_size: int, gain_size: int = 0) -> dict[str, Shape]:
     """Shapes of everything a law may take."""
     return {
         "t": (),
@@ -226,6 +297,7 @@ def argument_shapes(model: Any, signal_size: int, state_size: int) -> dict[str, 
         "signal": (signal_size,),
         "p": (len(model.parameter_names),),
         "z": (state_size,),
+        "gains": (gain_size,),
         **{name: (size,) for name, size in getattr(model, "signals", ())},
     }
 
@@ -249,6 +321,11 @@ class BoundLaw:
         """Outputs that are recorded in addition to ``u``."""
         names = list(self.traced.outputs)[1:]
         return {name: self.traced.outputs[name] for name in names if name not in MEMORY_OUTPUTS}
+
+    @cached_property
+    def gains(self) -> dict[str, np.ndarray]:
+        """Name -> value of the gains."""
+        return gains_of(self.law) if "gains" in self.traced.inputs else {}
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -317,7 +394,8 @@ def _ready(law: Any, reference: Any, period: float | None) -> Any:
 def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:
     whole = complete(law)
     traced = whole.traced(subject)
-    shapes = argument_shapes(dynamics, whole.signal_size, whole.state_size)
+    size = sum(value.size for value in gains_of(whole).values())
+    shapes = argument_shapes(dynamics, whole.signal_size, whole.state_size, size)
     for name, shape in traced.inputs.items():
         if name not in shapes:
             raise SimulationError(
@@ -391,8 +469,8 @@ class Hosted:
         self.law, self.size = law, law.host.answer_size
         self.sessions: list[Session] = law.host.sessions(count)
 
-    def answered(self, values: Mapping[str, Any]) -> np.ndarray:
-        """The signal (*batch, m) with the answers of the hosts in it.
+    def answers(self, values: Mapping[str, Any]) -> np.ndarray:
+        """The answers of the hosts (*batch, size), which are the first entries of the signal.
 
         Parameters
         ----------
@@ -400,20 +478,19 @@ class Hosted:
         """
         law = self.law
         seen = dict(zip(law.traced.outputs, law.kernel(*(values[name] for name in law.takes)), strict=True))
+        t, q, v = (seen[name] for name in SEEN)
         lead = np.shape(values["q"])[:-1]
-        t = np.broadcast_to(seen[SEEN[0]], lead).reshape(-1)
-        q, v = (np.broadcast_to(seen[name], (*lead, seen[name].shape[-1])) for name in SEEN[1:])
-        q, v = q.reshape(-1, q.shape[-1]), v.reshape(-1, v.shape[-1])
-        answers = np.empty((len(t), self.size))
+        if not lead:
+            return self._checked(self.sessions[0](float(t), q, v), float(t))
+        times = np.broadcast_to(t, lead).reshape(-1)
+        q, v = (np.broadcast_to(x, (*lead, x.shape[-1])).reshape(-1, x.shape[-1]) for x in (q, v))
+        answers = np.empty((len(times), self.size))
         for k, ask in enumerate(self.sessions):
-            answers[k] = self._checked(ask(float(t[k]), q[k], v[k]), float(t[k]))
-        m = law.signal_size
-        signal = np.broadcast_to(values["signal"], (*lead, m)).copy()
-        signal.reshape(-1, m)[:, : self.size] = answers
-        return signal
+            answers[k] = self._checked(ask(float(times[k]), q[k], v[k]), float(times[k]))
+        return answers.reshape(*lead, self.size)
 
     def _checked(self, answer: Any, t: float) -> np.ndarray:
-        u = numbers(answer, f"the answer of {self.law.law!r} at t = {t:g} s")
+        u = answer if type(answer) is np.ndarray else numbers(answer, f"the answer of {self.law.law!r} at t = {t:g} s")
         if u.shape != (self.size,):
             raise ShapeError(f"{self.law.law!r} must answer with ({self.size},) inputs, got {u.shape} at t = {t:g} s.")
         if not np.all(np.isfinite(u)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, shape, symbol, to_sx
+from heavytop._arrays import Array, concatenate, jacobian, shape, substitute, symbol, to_sx
 from heavytop.compile import Functions, Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ModelError
@@ -18,7 +18,13 @@ from heavytop.functions import Value
 from heavytop.system import MANIFOLD_TOLERANCE, with_time
 
 if TYPE_CHECKING:
-    from heavytop.system import EquationTerms, Model
+    from heavytop.system import ContactRows, EquationTerms, Model
+
+
+EXCHANGED = 1e-3
+"""Error of the balance relative to the energy exchanged above which a trajectory is wrong."""
+TOUCHED = 1e-4
+"""The same with compliant contacts: an impact in too few steps misses the balance by a fortieth of what it misses of the velocity."""
 
 
 class Dynamics(Value, ABC):
@@ -108,6 +114,40 @@ class Dynamics(Value, ABC):
         """Whether energies and power are all that the motion exchanges, so that their balance can be watched."""
         return False
 
+    @property
+    def contact_names(self) -> tuple[str, ...]:
+        """Names of rigid contacts and other inequalities, which only some integrators solve."""
+        return ()
+
+    def contact_rows(self) -> ContactRows | None:
+        """Rows of rigid contacts and constraints; None without contacts."""
+        return None
+
+    def contact_points(self) -> Traced | None:
+        """(q, p) -> gap (k,), point (k, 3), axes (k, 9) of all points of contacts in world axes; None without contacts."""
+        return None
+
+    def contact_coefficients(self) -> Traced | None:
+        """(q, p) -> coefficients of friction (units,) of the rows of contacts."""
+        return None
+
+    def contact_jacobian(self) -> Traced | None:
+        """(q, p) -> rows J (m, nv) of contacts and constraints."""
+        return None
+
+    def potential(self) -> Traced | None:
+        """(q, p) -> potential energy in J; None if unknown."""
+        return None
+
+    def compliant_contacts(self) -> Traced | None:
+        """(q, v, p) -> points (k, 8) of each compliant contact by name: force and position in world axes, gap, use of friction; None without."""
+        return None
+
+    @property
+    def balance_tolerance(self) -> float:
+        """Error of the balance of energy, relative to the energy exchanged, above which a motion is wrong."""
+        return EXCHANGED
+
     def drivers(self) -> Traced | None:
         """(q, v, u, p) -> power in W of each driver, by name; None if there are none."""
         return None
@@ -132,6 +172,40 @@ class Dynamics(Value, ABC):
 
     def force(self) -> Traced | None:
         """(q, v, u, p) -> generalised force (nv,) that is no gradient of a potential; None if there is none."""
+        return None
+
+    def power_forces(self) -> Traced | None:
+        """(q, v, u, p) -> generalised forces (nv,) of inputs, supplied and resisting ones, whose powers :meth:`power` has, and the weight.
+
+        None if they are unknown or nothing enters or leaves.
+        """
+        return None
+
+    def slopes(self) -> Traced:
+        """(q, v, u, p, a, lam) -> derivatives of the motion in implicit form: r_a, r_delta, r_v, r_u, w_v, Phi, s_delta, s_v.
+
+        r(q, v, u, a) = Phi^T lam are the equations of motion, s(q, v, a) = 0 the accelerations of loops and constraints, w the velocities of the
+        coordinates' blocks and theta the displacements along them. By default r = a - acceleration(q, v, u).
+        """
+        sizes = {"q": self.nq, "v": self.nv, "u": self.nu, "p": len(self.parameter_names), "a": self.nv, "lam": 0}
+        s = {name: symbol(name, size) for name, size in sizes.items()}
+        w, a, *_ = self.motion().expressions(s["q"], s["v"], s["u"], s["p"])
+        outputs = {
+            "r_a": np.eye(self.nv),
+            "r_delta": along_velocities(self.coordinates, -a, s["q"]),
+            "r_v": jacobian(-a, s["v"]),
+            "r_u": jacobian(-a, s["u"]) if self.nu else np.zeros((self.nv, 0)),
+            "w_v": jacobian(w, s["v"]),
+            **_no_rows(self.coordinates.nv, self.nv),
+        }
+        return trace_of("slopes", s, outputs)
+
+    def secant(self) -> Traced | None:
+        """(q, v, p, dv) -> S dv (nv,) with the secants S of friction (:meth:`.ForceElement.secant`); None if there is none."""
+        return None
+
+    def multipliers(self) -> Traced | None:
+        """(q, v, u, p) -> multipliers lam (m,) of the rows in :meth:`slopes`; None if there are none."""
         return None
 
     def momentum(self) -> Traced | None:
@@ -283,6 +357,28 @@ class ModelDynamics(Dynamics):
     def is_balanced(self) -> bool:
         return True
 
+    @property
+    def contact_names(self) -> tuple[str, ...]:
+        d = self.model.description
+        return tuple(item.name for item in (*d.contacts, *d.inequalities))
+
+    def contact_rows(self) -> ContactRows | None:
+        return self.model.expressions.contact_rows if self.contact_names else None
+
+    def contact_points(self) -> Traced | None:
+        return self.model.traced("contact_points") if self.contact_names else None
+
+    def contact_coefficients(self) -> Traced | None:
+        rows = self.contact_rows()
+        return None if rows is None else self._make("contact_coefficients", ("q",), {"mu": rows.friction})
+
+    def contact_jacobian(self) -> Traced | None:
+        rows = self.contact_rows()
+        return None if rows is None else self._make("contact_jacobian", ("q",), {"J": rows.J})
+
+    def potential(self) -> Traced:
+        return self.model.traced("potential_energy")
+
     def why_not_finite(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> str:
         from heavytop.system import why_not_finite
 
@@ -322,13 +418,54 @@ class ModelDynamics(Dynamics):
         force = self._terms.nonpotential_force(self.model.expressions.u) + self._rubbing
         return self._make("force", ("q", "v", "u"), {"force": force})
 
+    def compliant_contacts(self) -> Traced | None:
+        return self.model.traced("contact_forces") if self.model.compliant_contacts else None
+
+    @property
+    def balance_tolerance(self) -> float:
+        return TOUCHED if self.model.compliant_contacts else EXCHANGED
+
+    def power_forces(self) -> Traced | None:
+        e = self.model.expressions
+        if e.is_driven or self._terms.is_conservative:
+            return None
+        outputs = {
+            "input": self._terms.input_force(e.u),
+            "supplied": self._terms.supplied_force,
+            "resisting": self._terms.dissipation_force - self._rubbing,
+            "weight": -self._terms.gravity_force,
+        }
+        return self._make("power_forces", ("q", "v", "u"), outputs)
+
+    def slopes(self) -> Traced:
+        e, m = self.model.expressions, self.model
+        slopes = m.traced("tangent_slopes")
+        found = dict(zip(slopes.outputs, slopes.expressions(e.q, e.v, e.u, e.a, e.lam, e.p), strict=True))
+        outputs = {name: found[name] for name in ("r_a", "r_delta", "r_v")}
+        outputs["r_u"] = -self._terms.input_matrix
+        outputs["w_v"] = found["w_v"]
+        rows = (
+            {"Phi": e.constrained.Phi, "s_delta": found["s_delta"], "s_v": found["s_v"]} if m.is_constrained else None
+        )
+        outputs |= rows or _no_rows(self.coordinates.nv, self.nv)
+        inputs = {label: getattr(e, label) for label in ("q", "v", "u", "p", "a", "lam")}
+        return trace_of("slopes", inputs, outputs)
+
+    def secant(self) -> Traced | None:
+        e, dv = self.model.expressions, symbol("dv", self.nv)
+        force = self._terms.secant_force(dv)
+        return None if force is None else trace_of("secant", {"q": e.q, "v": e.v, "p": e.p, "dv": dv}, {"force": force})
+
+    def multipliers(self) -> Traced | None:
+        return self.model.traced("multipliers") if self.model.is_constrained else None
+
     def drivers(self) -> Traced | None:
         e = self.model.expressions
         return self._make("drivers", ("q", "v", "u"), e.driver_powers()) if e.is_driven else None
 
     def power(self) -> Traced | None:
         e = self.model.expressions
-        if self._terms.is_conservative and not e.is_driven:
+        if self._terms.is_conservative and not e.is_driven and not self.contact_names:
             return None
         power = e.power()
         if not e.is_driven:  # else it is in there
@@ -392,6 +529,18 @@ class ModelDynamics(Dynamics):
 
     def parameter_vector(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         return self.model.parameter_vector(parameters) if parameters else self._nominal.copy()
+
+
+def along_velocities(coordinates: Coordinates, value: Array, q: Array) -> Array:
+    """Derivative (m, nw) of a vector (m,) by displacements along the velocities of the coordinates: q + A delta instead of q."""
+    delta = symbol("delta", coordinates.nv)
+    moved = substitute(value, q, q + np.matvec(coordinates.kinematics_matrix(q), delta))
+    return substitute(jacobian(moved, delta), delta, np.zeros(coordinates.nv))
+
+
+def _no_rows(nw: int, nv: int) -> dict[str, Array]:
+    """Rows of loops and constraints where there are none."""
+    return {"Phi": np.zeros((0, nv)), "s_delta": np.zeros((0, nw)), "s_v": np.zeros((0, nv))}
 
 
 def _is_identity(velocity: Traced, nv: int) -> bool:

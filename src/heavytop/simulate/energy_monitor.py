@@ -19,7 +19,7 @@ stays below ``SHARE`` of that of the steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,13 +99,27 @@ def beginning(dynamics: Dynamics, q: np.ndarray, v: np.ndarray, p: np.ndarray) -
     kernel = dynamics.kernel("kept")
     if kernel is None:
         return np.zeros(HEAD + dynamics.nq)
-    kinetic, potential, miss, _, speed, _, _, drive, _ = kernel(q, v, p)
-    first, place = np.zeros((*kinetic.shape, HEAD + dynamics.nq + drive.shape[-1])), HEAD + dynamics.nq
-    first[..., BALANCE], first[..., FASTEST], first[..., BRANCH] = kinetic + potential, kinetic, 1.0
+    values = kernel(q, v, p)
+    return _first(
+        values, np.broadcast_to(q, (*values[0].shape, dynamics.nq)), np.max(np.abs(values[2]), axis=-1, initial=0.0)
+    )
+
+
+def first_watch(dynamics: Dynamics, kept: Traced) -> Traced:
+    """(q, v, p) -> watch at the start of a run, as a function."""
+    s = {"q": symbol("q", dynamics.nq), "v": symbol("v", dynamics.nv), "p": symbol("p", len(dynamics.parameter_names))}
+    values = kept.expressions(s["q"], s["v"], s["p"])
+    return trace_of("first_watch", s, {"watch": _first(values, s["q"], _largest(values[2]))})
+
+
+def _first(values: Sequence[Array], q: Array, open_by: Array) -> Array:
+    """The numbers at the start from those of ``kept`` and the largest residual of a loop there."""
+    kinetic, potential, _, _, speed, _, _, drive, _ = values
+    zero = 0.0 * kinetic
     # the first step closes the loops of a rounded start: what that changes of the energy is no error of a step
-    first[..., SPEED], first[..., CLOSING] = speed, np.max(np.abs(miss), axis=-1, initial=0.0) > ASSEMBLED
-    first[..., HEAD:place], first[..., place:] = q, drive
-    return first
+    closing = np.where(open_by > ASSEMBLED, 1.0, 0.0)
+    head = (kinetic + potential, kinetic, zero, zero, zero, zero, zero, zero + 1.0, zero, speed, closing)
+    return concatenate(vector(*head), q, drive)
 
 
 def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | None) -> Traced:
@@ -164,8 +178,6 @@ def watch(dynamics: Dynamics, kept: Traced, power: Traced | None, done: Slot | N
 
 # --- the ledger -----------------------------------------------------------------------------------------------------------
 
-EXCHANGED = 1e-3
-"""Error of the balance relative to the energy exchanged above which a trajectory is wrong."""
 SHARE = 0.005
 """Largest share of the ledger in the cost of the steps."""
 SELDOM = 128
@@ -173,7 +185,7 @@ SELDOM = 128
 NEVER = 1e300
 FIRST, REST, KINETIC, STORED, WORKED, ERROR, SINCE, LAST, LEDGER = range(9)
 """Entries: B and V at the start; the largest T, ``|V - V_start|`` and sum of magnitudes of all work; the largest ``|B - B_start|``; since when that
-exceeds ``EXCHANGED`` of the sum of the three before; time of the last entry. SINCE is NEVER if it does not, -NEVER before the first entry, and -2
+exceeds its share of the sum of the three before; time of the last entry. SINCE is NEVER if it does not, -NEVER before the first entry, and -2
 NEVER where that does not count, as the first step closes the loops of a rounded start."""
 
 
@@ -244,7 +256,9 @@ def ledger(dynamics: Dynamics, work: int, net: int, power: Traced | None) -> Tra
     first, rest = np.where(since <= -NEVER, balance, first), np.where(since <= -NEVER, potential, rest)
     fastest, stored = np.maximum(fastest, kinetic), np.maximum(stored, np.abs(potential - rest))
     error = np.maximum(error, np.abs(balance - first))
-    allowed = EXCHANGED * (fastest + stored + worked) + ROUNDING * (kinetic + np.abs(potential) + worked)
+    allowed = dynamics.balance_tolerance * (fastest + stored + worked) + ROUNDING * (
+        kinetic + np.abs(potential) + worked
+    )
     now = np.where(error > allowed, np.where(np.abs(since) < NEVER, since, t), NEVER)
     since = np.where(since < -NEVER, -NEVER, now)
     after = vector(first, rest, fastest, stored, worked, error, since, t)

@@ -42,6 +42,8 @@ class FixedStep:
         self._last: tuple[int, Records | None] = 0, None
         """Steps done and the records of the last block, in one: Ctrl-C may come between any two assignments."""
         self.constants = {self.at.p: problem.p, self.at.h: np.asarray(problem.step)}
+        if self.at.gains is not None:
+            self.constants[self.at.gains] = problem.gains
         law = problem.plan.control.law
         self.hosted = None if law is None else hosted(law, problem.count)
         self.tables = self._tables()
@@ -199,15 +201,24 @@ class FixedStep:
         z = problem.memory if self.at.memory is None else state[self.at.memory]
         for _, name in self.at.signals:
             table = self.tables[name]
-            given = {"t": now, "q": q, "v": v, "p": p, "z": z, "signal": table[first]}
-            size = self.hosted.size
-            table[first : first + length + 1, ..., :size] = self.hosted.answered(given)[..., :size]
+            given = {
+                "t": np.asarray(now),
+                "q": q,
+                "v": v,
+                "p": p,
+                "z": z,
+                "signal": table[first],
+                "gains": problem.gains,
+            }
+            table[first : first + length + 1, ..., : self.hosted.size] = self.hosted.answers(given)
 
     def _visible(self, state: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """q and v of a state; where v is not carried it comes from the last record."""
         if self.at.v in state:
             q, v = state[self.at.q], state[self.at.v]
             batch = self.problem.batch
+            if not batch:
+                return q, v
             return np.broadcast_to(q, (*batch, q.shape[-1])), np.broadcast_to(v, (*batch, v.shape[-1]))
         if (latest := self._latest) is not None:
             return latest.q, latest.v
@@ -390,9 +401,12 @@ class _RepeatedSteps:
                 [_row_of(table[k][None], problem.batch, row) for k, row in zip(chosen, rows, strict=True)], axis=1
             )
         number = int(numbers[0])
+        constants = {at.p: self.p[group], at.h: h}
+        if at.gains is not None:
+            constants[at.gains] = problem.rows(problem.gains)[rows]
         return run.stepper.run(
             {name: array[group] for name, array in self.state.items()},
-            {at.p: self.p[group], at.h: h},
+            constants,
             tables,
             steps=1,
             step_size=problem.step,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite
 from typing import Any
@@ -43,6 +43,12 @@ class InputPlan:
         """Whether Python is called at every sample."""
         law = self.control.law
         return self.callback is not None or (law is not None and law.host is not None)
+
+    def with_samples(self, inputs: Any, dynamics: Dynamics, steps: int) -> InputPlan:
+        """The plan with other samples (samples, ..., nu) of the inputs."""
+        if self.control.kind != "table" or self.callback is not None:
+            raise SimulationError("samples of inputs cannot take the place of a law or a function.")
+        return replace(self, table=_table(inputs, dynamics, steps, self.every))
 
     @property
     def batch(self) -> tuple[int, ...]:

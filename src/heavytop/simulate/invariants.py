@@ -109,7 +109,7 @@ def _constraints(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
 
 def _momenta(run: Run, dynamics: Dynamics) -> dict[str, Invariant]:
     kernel = dynamics.kernel("momentum")
-    if kernel is None:
+    if kernel is None or dynamics.contact_names:  # contacts change momentum
         return {}
     driven = bool(run.u.size and np.any(np.nan_to_num(run.u)))
     kept = conserved_momenta(dynamics, run.parameter_vector, driven, *_samples(run, dynamics))

@@ -8,7 +8,7 @@ from enum import Enum
 
 class Ending(Enum):
     """Ways a trajectory ends; ``ended`` is where the equations themselves end, as for a body that shrinks to a point,
-    ``controller_failed`` where the law reports that it has no input.
+    ``controller_failed`` where the law reports that it has no input, ``unsolved`` where the contact problem of a step was not solved.
 
     >>> [ending.name for ending in Ending][:2]
     ['finished', 'event']
@@ -23,6 +23,7 @@ class Ending(Enum):
     lost = "lost"
     jumped = "jumped"
     ill_posed = "ill_posed"
+    unsolved = "unsolved"
     controller_failed = "controller_failed"
 
 
@@ -83,6 +84,7 @@ SEVERITY = (
     Ending.jumped,
     Ending.lost,
     Ending.ill_posed,
+    Ending.unsolved,
     Ending.controller_failed,
     Ending.ended,
     Ending.diverged,

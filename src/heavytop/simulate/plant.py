@@ -223,7 +223,8 @@ class Plant:
     ----------
     coordinates : where ``q`` lives. nq, nv, nw : sizes of q, of v, and of the velocities of the coordinates' blocks.
     dynamics, control : what moves, and what drives it.
-    q, v, u, memory, work, flow, watch, ledger, size : slots of the state, the input and the size of the step; None for parts that are not there.
+    q, v, u, memory, gains, work, flow, watch, ledger, size : slots of the state, the input, the gains and the size of the step; None for
+        parts that are not there.
     flats : the flat parts of the state, ``v`` first.
     carried, given : name -> slot of what the integrator carries along, and of what the time loop gives it.
     signals : stage time (fraction of the step) -> slot of the sample of the reference.
@@ -247,6 +248,8 @@ class Plant:
         self.size, self.time = make("h"), make("time", name=TIME)
         law = control.law
         self.memory = make("z", (law.state_size,)) if law is not None and law.state_size else None
+        takes = () if law is None else law.takes
+        self.gains = make("gains", law.traced.inputs["gains"]) if law is not None and "gains" in takes else None
         self.work = make("work", (len(self.power.outputs),)) if balance and self.power is not None else None
         kept = dynamics.kept() if method.carries_velocity else None
         reported = self.power is None or self.work is not None or (self.is_constrained and len(self.power.outputs) > 2)
@@ -422,6 +425,17 @@ class Plant:
             self._rests[flat] = self.slots.make(f"rest of {flat.role}", flat.shape)
         return self._rests[flat]
 
+    @property
+    def accounts(self) -> list[Slot]:
+        """Slots of the work and the flow, and of what rounding cuts off their sums."""
+        sums = [slot for slot in (self.work, self.flow) if slot is not None]
+        return [*sums, *(self._rests[slot] for slot in sums if slot in self._rests)]
+
+    @property
+    def rests(self) -> tuple[Slot, ...]:
+        """All slots of rests that are used so far."""
+        return tuple(self._rests.values())
+
     # --- functions of their own, iterations -------------------------------------------------------------------------------
 
     def call(self, function: Traced, *arguments: Array) -> tuple[Array, ...]:
@@ -501,13 +515,14 @@ class Plant:
         law = self.control.law
         if law is None or self.control.kind != "continuous":
             return self.slots.read(self.u), None
-        results = self.call(law.traced, *self._arguments(law, state, c))
+        results = self.call(law.traced, *self.law_arguments(law, state, c))
         outputs = dict(zip(law.traced.outputs, results, strict=True))
         if self.status is not None:  # in a separate slot, so that rounds of a repetition add to it
             self.tape.call(controller.first_status(), (self.status, outputs[controller.STATUS]), (self.status,))
         return outputs["u"], outputs.get("z_rate")
 
-    def _arguments(self, law: BoundLaw, state: PlantState, c: float) -> list[Array]:
+    def law_arguments(self, law: BoundLaw, state: PlantState, c: float) -> list[Array]:
+        """The arguments of a law at a stage."""
         p = self.p_at(c) if "p" in law.takes else self.p
         sources: dict[str, Callable[[], Array]] = {
             "t": lambda: self._time(c),
@@ -515,6 +530,7 @@ class Plant:
             "v": lambda: state.v,
             "signal": lambda: self.slots.read(self.signal(c)),
             "p": lambda: p,
+            "gains": lambda: self.slots.read(self.gains),  # type: ignore
             "z": lambda: state.of(self.memory) if self.memory in self.flats else self.slots.read(self.memory),  # type: ignore
         }
         return [sources[name]() for name in law.takes]

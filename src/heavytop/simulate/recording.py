@@ -34,6 +34,7 @@ class RunProblem:
     step, steps : size in s, number.
     balance, watched : whether work is integrated along and recorded, and whether the balance of energy is watched.
     breakpoints : times in s at which steps end.
+    gains : (*batch, g) of the law.
     """
 
     dynamics: Dynamics
@@ -54,6 +55,7 @@ class RunProblem:
     threads: int | None
     progress: bool | None
     breakpoints: tuple[float, ...] = ()
+    gains: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     @property
     def count(self) -> int:

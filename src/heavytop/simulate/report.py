@@ -27,6 +27,7 @@ def report(run: Run) -> str:
     if len(run) > 1:
         lines += _energies(run)
         lines += _invariants(run)
+    lines += _contacts(run)
     lines += _tracking(run)
     if run.events:
         lines += ["", "events"]
@@ -104,10 +105,25 @@ def _invariants(run: Run) -> list[str]:
         ]
     if lacks_work(run):
         lines += ["", f"  note: {NO_WORK[0]}", f"  {NO_WORK[1]}"]
-    if "residual" in run.channels and len(run):
+    if "residual" in run.channels and len(run) and run.contact_work is None:
         worst = float(np.nanmax(run.channels["residual"], initial=0.0))
         lines.append(_row("implicit equations", f"{worst:.2e}", "1", ""))
     return lines
+
+
+def _contacts(run: Run) -> list[str]:
+    """Rigid contacts: how many are closed, depth, cone, residual and work."""
+    if not run.contacts or run.contact_work is None or not len(run):
+        return []
+    from heavytop.simulate.contact_record import summary
+
+    normal, friction, closing = (_last(run.contact_work[..., k]) for k in range(3))
+    residual = float(np.nanmax(run.channels["residual"], initial=0.0))
+    return [
+        "",
+        f"  contacts: {summary(run.contacts)}, residual {residual:.1e} m/s, work {normal:.4g} J normal, {friction:.4g} J friction, "
+        f"{closing:.4g} J closing",
+    ]
 
 
 def _tracking(run: Run) -> list[str]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from heavytop.show import InlinePage
     from heavytop.simulate.invariants import Invariant
+    from heavytop.simulate.recording import RunProblem
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,11 @@ class Run(Shown):
         a single trajectory is cut at its end.
     outcome : how it ended; for a batch the worst. ``outcomes`` has one per trajectory.
     channels : further records by name: outputs of the law and of the dynamics.
-    work : (n, *batch, 2) work of the inputs and dissipated energy in J, or None; with drivers (n, *batch, 3), their work last.
+    work : (n, *batch, 2) work of the inputs and dissipated energy (contacts included) in J, or None; with drivers (n, *batch, 3), theirs last.
     events : all crossings in order of time.
     parameters : name -> value (*batch).
     settings, timing : how it was made.
+    sensitivities : derivatives of the records (:class:`~heavytop.simulate.Sensitivities`), if requested.
 
     ``run["hull.x"]`` (or ``"hull/x"``) is a coordinate, velocity, input, channel or energy by name.
 
@@ -101,7 +103,9 @@ class Run(Shown):
     timing: Timing = Timing(0.0, 0.0, 0, 1)
     dynamics: Dynamics | None = field(default=None, repr=False)
     model: Any = field(default=None, repr=False)
+    origin: RunProblem | None = field(default=None, repr=False)
     stored: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    sensitivities: Any = field(default=None, repr=False)
 
     # --- access -----------------------------------------------------------------------------------------------------------
 
@@ -243,6 +247,18 @@ class Run(Shown):
         return dict(zip(kernel.outputs, kernel(self.q, self.v, self.u, self.parameters_at_records), strict=True))
 
     @cached_property
+    def contacts(self) -> dict[str, Any]:
+        """Contacts and ropes by name (:class:`ContactRecord`), hard stops and sticking friction (:class:`JointReaction`)."""
+        from heavytop.simulate.contact_record import contacts_of
+
+        return dict(self.stored["contacts"]) if "contacts" in self.stored else contacts_of(self)
+
+    @property
+    def contact_work(self) -> np.ndarray | None:
+        """Work (n, *batch, 3) of rigid contacts in J: normal forces (impacts), friction, closing, all in the dissipated energy; else None."""
+        return self.channels.get("contact_work")
+
+    @cached_property
     def invariants(self) -> dict[str, Invariant]:
         """What should stay constant, how far it drifted, with units."""
         from heavytop.simulate.invariants import invariants_of
@@ -278,7 +294,12 @@ class Run(Shown):
         return to_dataframe(self)
 
     def save(self, path: str | Path) -> None:
-        """Write a netCDF file (atomically); :meth:`load` reads it back exactly."""
+        """Write a netCDF file (atomically); :meth:`load` reads it back exactly. With the ending ``.mcap``: a log for Foxglove and PlotJuggler."""
+        if str(path).lower().endswith(".mcap"):
+            from heavytop.log import save_mcap
+
+            save_mcap(self, path)
+            return
         from heavytop.io import save_run
 
         save_run(self, path)
@@ -296,14 +317,31 @@ class Run(Shown):
 
         return plot_run(self, path)
 
-    def show(self, path: str | Path | None = None, index: int | Sequence[int] = 0) -> Path | InlinePage:
+    def show(
+        self, path: str | Path | None = None, index: int | Sequence[int] = 0, *, live: bool = False
+    ) -> Path | InlinePage:
         """Write a self-contained page with the moving system, curves and numbers; of a batch the trajectory ``index``.
 
-        Without a ``path`` the page is returned as an object that a notebook shows in place.
+        Parameters
+        ----------
+        path : HTML file; None: the page is returned as an object that a notebook shows in place.
+        index : trajectory of a batch: its number, or one number per batch axis.
+        live : instead of a replay the page runs the equations of motion itself, without Python: sliders for parameters, start and inputs, and
+            bodies that can be pulled. All trajectories of a batch run.
+
+        Raises
+        ------
+        SimulationError
+            Live only: the run calls Python at every sample (a function as ``inputs=``, predictive control), or was read from a file.
         """
-        from heavytop.show import InlinePage, report_of, write_page
+        from heavytop.show import InlinePage, live_report, report_of, write_page
 
         report = report_of(self, index)
+        if live:
+            chosen = (index,) if isinstance(index, int | np.integer) else tuple(index)
+            flat = len(chosen) == 1 or not self.batch
+            row = int(chosen[0]) if flat else int(np.ravel_multi_index(chosen, self.batch))
+            report = live_report(self, report, row=row)
         return InlinePage(report) if path is None else write_page(report, path)
 
     def _overview(self) -> Overview:
@@ -328,7 +366,15 @@ class Run(Shown):
                 energies |= {"kinetic_energy": self.kinetic_energy, "potential_energy": self.potential_energy}
             if self.driver_power:
                 energies["driver_power"] = self.driver_power
-            state |= {"dynamics": None, "model": None, "stored": {"invariants": self.invariants, **energies}}
+            if self.contacts:
+                energies["contacts"] = self.contacts
+            state |= {
+                "dynamics": None,
+                "model": None,
+                "origin": None,
+                "sensitivities": None,
+                "stored": {"invariants": self.invariants, **energies},
+            }
         return state
 
     def __copy__(self) -> Run:
@@ -336,7 +382,7 @@ class Run(Shown):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Run:
         """Own arrays; the model, which does not change, is shared."""
-        shared = ("dynamics", "model")
+        shared = ("dynamics", "model", "origin")
         own = {f.name: deepcopy(getattr(self, f.name), memo) for f in fields(self) if f.name not in shared}
         return replace(self, **own)
 

@@ -43,6 +43,8 @@ RESOLVED_WELL = 0.01
 """|lambda| h of the fastest mode below which an implicit step that is not solved is not too large."""
 UNSOLVED_STEP = "unsolved"
 """Channel of methods that report the first step they could not solve; 0: none."""
+PARADOX_STEP = "ill_posed"
+"""Channel of methods that report the first step in which contacts left no or several motions; 0: none."""
 
 
 def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
@@ -52,7 +54,7 @@ def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
     outcomes, outcome = _outcomes(problem, recording, unbalanced)
     t, records = _cut(problem, recording)
     dynamics = problem.dynamics
-    channels = {name: array for name, array in records.channels.items() if name != UNSOLVED_STEP}
+    channels = {name: array for name, array in records.channels.items() if name not in (UNSOLVED_STEP, PARADOX_STEP)}
     if records.memory is not None:
         channels["z"] = records.memory
     if records.residual is not None:
@@ -80,6 +82,7 @@ def make_run(problem: RunProblem, recording: Recording, model: Any) -> Run:
         timing=Timing(recording.compile_seconds, recording.wall_seconds, recording.steps, max(problem.count, 1)),
         dynamics=dynamics,
         model=model,
+        origin=problem,
     )
 
 
@@ -89,8 +92,10 @@ def _mark_unsolved(problem: RunProblem, recording: Recording) -> None:
     if residual is None or not len(residual):
         return
     if numbers is not None:
-        since = np.where(numbers[-1] > 0, problem.start_time + problem.step * numbers[-1], np.nan)
-        recording.failed[...] = np.fmin(recording.failed, since)
+        for steps in (numbers, recording.records.channels.get(PARADOX_STEP)):
+            if steps is not None:
+                since = np.where(steps[-1] > 0, problem.start_time + problem.step * steps[-1], np.nan)
+                recording.failed[...] = np.fmin(recording.failed, since)
         return
     bad = ~(residual < UNSOLVED)
     since = np.where(np.any(bad, axis=0), recording.t[np.argmax(bad, axis=0)], np.nan)
@@ -197,6 +202,9 @@ def _early_outcome(
         text = failure.text(() if law is None else law.causes)
         said = f"t = {failed:.6g} s{where}: the law has no input at q = {_place(failure.q)}: {text}"
         return Outcome(Ending.controller_failed, said, failed, index)
+    if problem.integrator.unilateral and (found := _contact_failure(problem, recording, index)) is not None:
+        ending, text = found
+        return Outcome(ending, f"t = {failed:.6g} s{where}: {text}", failed, index)
     residual = _unsolved(recording, index)
     what = f"not finite from t = {failed:.6g} s{where} on"
     if residual is not None:
@@ -221,6 +229,25 @@ def _unsolved(recording: Recording, index: tuple[int, ...]) -> float | None:
         return float(residual[(slice(None), *index)][explained][0]) if explained.any() else None
     bad = [float(r) for r in residual[(slice(None), *index)] if isfinite(r) and not r < UNSOLVED]
     return bad[0] if bad else None
+
+
+def _contact_failure(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> tuple[Ending, str] | None:
+    """Why the contact problem of a step has no good solution; None if that is not what ended the trajectory."""
+    channels = recording.records.channels
+    first = {name: channels[name][(-1, *index)] for name in (UNSOLVED_STEP, PARADOX_STEP)}
+    steps = {name: number for name, number in first.items() if number > 0}
+    if not steps or problem.start_time + problem.step * min(steps.values()) > recording.failed[index]:
+        return None
+    if steps.get(PARADOX_STEP, np.inf) <= steps.get(UNSOLVED_STEP, np.inf):
+        return Ending.ill_posed, (
+            f"Painleve's paradox: in {problem.dynamics.name!r} the friction of a sliding contact presses it together faster than its normal force "
+            "separates it, so that no motion or several obey Coulomb's law. Lower the friction, or make the contact compliant (stiffness=)."
+        )
+    residual = _unsolved(recording, index)
+    return Ending.unsolved, (
+        f"the contacts of a step were not solved: Coulomb's law is missed by {residual:.2g} m/s. Take a step smaller than {problem.step:g} s, fewer "
+        "points that depend on each other, or more rounds: Moreau(iterations=...)."
+    )
 
 
 def _watched(problem: RunProblem, recording: Recording, index: tuple[int, ...]) -> Watched | None:
@@ -322,7 +349,12 @@ def imbalance(
     rates = {j: rate(j) for j in near}
     at = max(rates, key=lambda j: rates[j])
     fastest, mode = rates[at], ""
-    if not problem.integrator.chooses_step and fastest * h > COARSE:
+    if problem.integrator.damps_fast_modes and fastest * h > COARSE:
+        mode = (
+            f"the step {h:g} s does not resolve the fastest mode, |lambda| = {fastest:.4g} 1/s near t = {recording.t[at]:.4g} s: its energy counts, "
+            f"and {method} damps fast oscillations and meets a stop or contact that sets in within a step too late. Take {smaller}, or softer ones."
+        )
+    elif not problem.integrator.chooses_step and fastest * h > COARSE:
         mode = (
             f"the step {h:g} s is too large: near t = {recording.t[at]:.4g} s the fastest mode has |lambda| = {fastest:.4g} 1/s, and {method} needs "
             f"|lambda| h below about {COARSE:g}. Take a step below {COARSE / fastest:.2g} s, softer stops and contacts, or friction with a larger "

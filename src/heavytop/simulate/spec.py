@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, inf, isfinite
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from heavytop._arrays import Array, numbers
+from heavytop._format import listed
 from heavytop.compile import Traced, batch_lanes
 from heavytop.coordinates import Coordinates
 from heavytop.errors import ConfigurationError, ShapeError, SimulationError, wrong_shape
 from heavytop.functions import Value, store
 from heavytop.simulate.adaptive_step import ChosenSteps
+from heavytop.simulate.controller import flat_gains
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
 from heavytop.simulate.events import Event, as_events, trace_events
 from heavytop.simulate.fixed_step import FixedStep
@@ -28,6 +31,9 @@ from heavytop.simulate.run_builder import make_run
 from heavytop.simulate.run_compilation import Native, native, step_key
 from heavytop.simulate.user_dynamics import UserDynamics
 from heavytop.system import CLOSED, TIME, with_time
+
+if TYPE_CHECKING:
+    from heavytop.simulate.gradients import Gradient
 
 Inputs = Array | Sequence[float] | Callable[..., Any] | None
 
@@ -49,7 +55,7 @@ class RunParts(NamedTuple):
     breakpoints : times in s at which steps end.
     is_constrained : whether loops or constraints must hold at the start.
     monitored : whether the energy is monitored.
-    native : the native code by lanes, balance and watch, as far as it was needed.
+    native : the native code by lanes, balance and watch, as far as it was needed. derivatives : that of its derivatives.
     """
 
     integrator: Integrator
@@ -63,6 +69,7 @@ class RunParts(NamedTuple):
     monitored: bool
     breakpoints: tuple[float, ...]
     native: dict[tuple[int, bool, bool], Native]
+    derivatives: dict[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,12 +103,17 @@ class RunSpec(Value):
     threads: int | None = 1
     progress: bool | None = None
     breakpoints: Any = ()
+    sensitivities: Any = ()
 
     def __repr__(self) -> str:
         return f"RunSpec({as_dynamics(self.model).name!r}: until {self.until:g} s, step {self.step:g} s)"
 
     def __call__(
-        self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None = None, inputs: Inputs = None
+        self,
+        start: tuple[Any, Any],
+        parameters: Mapping[str, Any] | None = None,
+        inputs: Inputs = None,
+        gains: Mapping[str, Any] | None = None,
     ) -> Run:
         """Simulate from a start, or a batch of them, as :func:`simulate` does.
 
@@ -110,9 +122,33 @@ class RunSpec(Value):
         start : (q0, v0) of shapes (..., nq) and (..., nv).
         parameters : name -> value or batch of values.
         inputs : instead of those that were given to :func:`prepare`.
+        gains : name -> value or batch of values, instead of those of the law.
         """
         spec = self if inputs is None else replace(self, inputs=inputs)
-        return spec._run(*spec._problem(start, parameters))
+        return spec._run(*spec.problem(start, parameters, gains))
+
+    def gradient(
+        self,
+        loss: Any,
+        start: tuple[Any, Any],
+        parameters: Mapping[str, Any] | None = None,
+        gains: Mapping[str, Any] | None = None,
+        *,
+        by: Sequence[str] | None = None,
+        memory: float | None = None,
+    ) -> Gradient:
+        """As :func:`heavytop.gradient`, of this prepared run.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> prepared = ht.prepare(ht.library.pendulum().derive(), until=0.5, step=0.01)
+        >>> prepared.gradient(lambda t, q, v: q[0], ([1.0], [0.0]), by=("start",)).v.round(4)
+        array([0.3245])
+        """
+        from heavytop.simulate.gradients import gradient_of
+
+        return gradient_of(loss, self, start, parameters, gains, by=by, memory=memory)
 
     def ready(self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None = None) -> Callable[[], Run]:
         """Check the start and prepare the run up to its first step; return a function that runs it.
@@ -127,7 +163,7 @@ class RunSpec(Value):
         >>> later().q.shape
         (101, 1)
         """
-        return partial(self._run, *self._problem(start, parameters))
+        return partial(self._run, *self.problem(start, parameters))
 
     def parts(self, dynamics: Dynamics, subject: Any) -> RunParts:
         """The parts that do not depend on the start, from the store if an equal run was made before."""
@@ -151,6 +187,13 @@ class RunSpec(Value):
 
     def _make_parts(self, dynamics: Dynamics, subject: Any) -> RunParts:
         integrator = as_integrator(self.integrator)
+        if dynamics.contact_names and not integrator.unilateral:
+            raise SimulationError(
+                f"{dynamics.name!r} has rigid contacts ({listed(dynamics.contact_names)}), which {integrator.name} does not solve. Use "
+                "integrator='moreau'."
+            )
+        if dynamics.contact_names:
+            _warn_of_body_axes(subject)
         duration = _duration(self.until, self.start_time, self.step)
         steps = _steps(duration, float(self.step))
         for what in ("record_every", "threads"):
@@ -176,7 +219,9 @@ class RunSpec(Value):
         constrained = any(dynamics.kernel(name) is not None for name in ("relative_residuals", "residual"))
         monitored = dynamics.kernel("kept") is not None
         breakpoints = self._breakpoints(integrator, size, steps)
-        return RunParts(integrator, size, steps, plan, events, traced, code, constrained, monitored, breakpoints, {})
+        return RunParts(
+            integrator, size, steps, plan, events, traced, code, constrained, monitored, breakpoints, {}, {}
+        )
 
     def _breakpoints(self, integrator: Integrator, step: float, steps: int) -> tuple[float, ...]:
         """The breakpoints within the run, in order; with a fixed step they must be at the ends of steps."""
@@ -200,12 +245,22 @@ class RunSpec(Value):
                 )
         return tuple(times.tolist())
 
-    def _problem(
-        self, start: tuple[Any, Any], parameters: Mapping[str, Any] | None
+    def problem(
+        self,
+        start: tuple[Any, Any],
+        parameters: Mapping[str, Any] | None = None,
+        gains: Mapping[str, Any] | None = None,
+        inputs: np.ndarray | None = None,
     ) -> tuple[RunProblem, RunParts, Any]:
+        """Check the start: the run as the time loop takes it, its parts that do not depend on the start, and the model of the law.
+
+        ``inputs`` are samples instead of those of the specification; its parts stay the same.
+        """
         dynamics, subject = self.dynamics_and_subject()
         parts = self.parts(dynamics, subject)
         plan, start_time = parts.plan, float(self.start_time)
+        if inputs is not None:
+            plan = plan.with_samples(inputs, dynamics, parts.steps)
         q, v = _start(dynamics, start)
         p = dynamics.parameter_vector(parameters)
         if dynamics.has_time:
@@ -215,7 +270,10 @@ class RunSpec(Value):
             _check_constraints(dynamics, q, v, p, parts.step * parts.steps)
         law = plan.control.law
         memory = _NOTHING if law is None else law.initial_state()
-        batch = _batch(q, v, p, memory, plan.table, () if law is None else _signal_axes(plan, start_time))
+        if law is None and gains:
+            raise SimulationError("gains= belongs to a law in control= that has some.")
+        flat = _NOTHING if law is None or not (law.gains or gains) else flat_gains(law.gains, gains, repr(law.law))
+        batch = _batch(q, v, p, memory, plan.table, () if law is None else _signal_axes(plan, start_time), flat)
         balance = self.balance
         if balance is None:
             balance = not batch or parts.monitored
@@ -238,6 +296,7 @@ class RunSpec(Value):
             self.threads,
             self.progress,
             parts.breakpoints,
+            flat,
         )
         return problem, parts, subject
 
@@ -257,6 +316,10 @@ class RunSpec(Value):
         recording = (ChosenSteps if problem.integrator.chooses_step else FixedStep)(problem, code).run()
         recording.compile_seconds = seconds
         run = make_run(problem, recording, subject)
+        if self.sensitivities:
+            from heavytop.simulate.gradients.sensitivities import sensitivities_of
+
+            run = replace(run, sensitivities=sensitivities_of(self, problem, parts, run, self.sensitivities))
         if self.raise_on_failure and not run.outcome.ok:
             raise SimulationError(str(run.outcome))
         return run
@@ -297,6 +360,8 @@ def simulate(
     threads: int | None = 1,
     progress: bool | None = None,
     breakpoints: Any = (),
+    gains: Mapping[str, Any] | None = None,
+    sensitivities: Any = (),
 ) -> Run:
     """Simulate on the manifold.
 
@@ -326,6 +391,8 @@ def simulate(
     progress : show a progress bar; None: on a terminal, after a second.
     breakpoints : times in s at which functions of the time jump or pulses begin and end: steps end there, and see one side each. With a fixed step
         they must be multiples of it.
+    gains : name -> value or batch of values of gains of the law, instead of its own.
+    sensitivities : any of "start", "parameters", "inputs", "gains": derivatives of all records by them, in ``run.sensitivities``.
 
     Returns
     -------
@@ -361,8 +428,9 @@ def simulate(
         threads,
         progress,
         breakpoints,
+        sensitivities,
     )
-    return spec(start, parameters)
+    return spec(start, parameters, gains=gains)
 
 
 def prepare(
@@ -381,7 +449,7 @@ def prepare(
     ----------
     model, until, step, integrator, control, reference, inputs : as in :func:`simulate`.
     options : the other arguments of :func:`simulate`: record_every, hold, control_step, events, balance, start_time, raise_on_failure,
-        threads, progress, breakpoints.
+        threads, progress, breakpoints, sensitivities.
 
     Examples
     --------
@@ -423,6 +491,28 @@ def simulate_dynamics(
     """
     dynamics = UserDynamics(coordinates, acceleration, kinetic=kinetic, potential=potential, name=name)
     return simulate(dynamics, start, until, step, **options)
+
+
+class ImpactWarning(UserWarning):
+    """Impacts of spinning bodies whose velocities are in body axes are first order in the step.
+
+    >>> issubclass(ImpactWarning, UserWarning)
+    True
+    """
+
+
+def _warn_of_body_axes(model: Any) -> None:
+    """The axes of the body turn while an impact happens within a step, and its velocity with them."""
+    joints = model.description.joints
+    if found := [
+        each.b for each in joints if each.joint.kind == "floating" and getattr(each.joint, "velocity", "") == "body"
+    ]:
+        warnings.warn(
+            f"{model.name!r} has rigid contacts, and the velocity of {found[0]!r} is in body axes: velocities after an impact with spin w are off by "
+            "about w h / 2. Use joint=ht.Free(velocity='mixed'), which is exact there, or a small step.",
+            ImpactWarning,
+            stacklevel=2,
+        )
 
 
 def _duration(until: float, start_time: float, step: float) -> float:
@@ -536,7 +626,13 @@ def _signal_axes(plan: InputPlan, start_time: float) -> tuple[int, ...]:
 
 
 def _batch(
-    q: np.ndarray, v: np.ndarray, p: np.ndarray, memory: np.ndarray, table: np.ndarray, signal: tuple[int, ...]
+    q: np.ndarray,
+    v: np.ndarray,
+    p: np.ndarray,
+    memory: np.ndarray,
+    table: np.ndarray,
+    signal: tuple[int, ...],
+    gains: np.ndarray,
 ) -> tuple[int, ...]:
     shapes = {
         "start q": q.shape[:-1],
@@ -545,6 +641,7 @@ def _batch(
         "memory of the law": memory.shape[:-1],
         "inputs": table.shape[1:-1],
         "reference": signal,
+        "gains": gains.shape[:-1],
     }
     if not any(shapes.values()):
         return ()

@@ -24,12 +24,13 @@ class Terminals:
     Attributes
     ----------
     q, v, u, p, h : configuration, velocities, input, parameters, size of the step.
-    memory : of the law. work : done by inputs and dissipation. flow : its sum, where it is not recorded.
+    memory, gains : of the law. work : done by inputs and dissipation. flow : its sum, where it is not recorded.
     watch, ledger : state of the energy monitor. law_failure : status of the law.
     events : values of their functions. None where there is none.
     own : what the integrator carries along, and given : what it is given, by its own names.
     signals : (stage time, table) of the samples of the reference.
-    channels : name -> record.
+    channels : name -> record. accounts : what is zero at the start of an account of energy.
+    rests : remainders of compensated sums.
     """
 
     q: str
@@ -38,6 +39,7 @@ class Terminals:
     p: str
     h: str
     memory: str | None = None
+    gains: str | None = None
     work: str | None = None
     flow: str | None = None
     watch: str | None = None
@@ -48,13 +50,16 @@ class Terminals:
     given: dict[str, str] = field(default_factory=dict)
     signals: tuple[tuple[float, str], ...] = ()
     channels: dict[str, str] = field(default_factory=dict)
+    accounts: tuple[str, ...] = ()
+    rests: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, stepper: Stepper) -> Terminals:
+    def of(cls, step: Stepper | Schedule) -> Terminals:
         """The terminals of a step."""
-        notes: dict[str, Any] = dict(stepper.layout.notes)
+        notes: dict[str, Any] = dict(step.layout.notes)
         signals = tuple((float(c), str(name)) for c, name in notes.pop("signals"))
-        return cls(**notes, signals=signals)
+        accounts = tuple(str(name) for name in notes.pop("accounts"))
+        return cls(**notes, signals=signals, accounts=accounts)
 
 
 def step_schedule(
@@ -101,7 +106,8 @@ class _Assembly:
         record = self._record(state)
         # the calls give names to the functions, so they come first
         phases = {"advance": self._thinned(advance.calls()), "sample": sample.calls(), "observe": observe.calls()}
-        constants = (plant.parameters, *plant.given.values(), *([] if self.integrator.chooses_step else [plant.size]))
+        constants = [plant.parameters, *plant.given.values(), *([] if self.integrator.chooses_step else [plant.size])]
+        constants += [] if plant.gains is None else [plant.gains]
         tables = ([plant.u] if plant.control.kind == "table" else []) + list(plant.signals.values())
         return Schedule(
             slots.functions,
@@ -144,6 +150,7 @@ class _Assembly:
             "v": plant.v,
             "p": self._now(tape),
             "z": plant.memory,
+            "gains": plant.gains,
             "signal": plant.signal(0.0) if "signal" in law.takes else None,
         }
         targets = {"u": plant.u, "z_next": self.memory_next, **self.channels}
@@ -271,6 +278,7 @@ class _Assembly:
             p=name(plant.parameters),
             h=name(plant.size),
             memory=maybe(plant.memory),
+            gains=maybe(plant.gains),
             work=maybe(plant.work),
             flow=maybe(plant.flow),
             watch=maybe(plant.watch),
@@ -281,6 +289,12 @@ class _Assembly:
             given={label: name(slot) for label, slot in plant.given.items()},
             signals=tuple((c, name(slot)) for c, slot in plant.signals.items()),
             channels={label: name(slot) for label, slot in self.channels.items()}
-            | {label: name(plant.carried[label]) for label in self.integrator.records if label == "unsolved"},
+            | {
+                label: name(plant.carried[label])
+                for label in self.integrator.records
+                if label != "residual" and not self.integrator.chooses_step
+            },
+            accounts=tuple(name(slot) for slot in plant.accounts),
+            rests=tuple(name(slot) for slot in plant.rests),
         )
         return asdict(terminals)

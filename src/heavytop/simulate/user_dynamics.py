@@ -190,6 +190,13 @@ class UserDynamics(Dynamics):
         power = np.vecdot(self._symbols["v"], self._force(*self._arguments(("q", "v", "u"))))
         return self._make("power", ("q", "v", "u"), {"input": power, "dissipated": np.zeros(())})
 
+    def power_forces(self) -> Traced | None:
+        if self._force is None:
+            return None
+        force = self._force(*self._arguments(("q", "v", "u")))
+        others = dict.fromkeys(("input", "resisting", "weight"), np.zeros(self.nv))
+        return self._make("power_forces", ("q", "v", "u"), others | {"supplied": force})
+
     @property
     def is_balanced(self) -> bool:
         """Without ``force`` it is not known whether the accelerations are those of the energies alone."""

@@ -17,6 +17,7 @@ from heavytop.copters import (
     Flight,
     Vehicle,
     angle_between,
+    as_law,
     at_limits,
     catalogue,
     change_per_sample,
@@ -141,8 +142,9 @@ class FlightCases(ModelCases):
         maneuver = make(s["maneuver"], vehicle) if isinstance(s["maneuver"], str) else s["maneuver"]
         noise, until = (None if s[name] is None else float(s[name]) for name in ("noise", "until"))
         conditions = Conditions.of(vehicle, s["wind"], noise, float(s["payload"]), int(s["seed"]), float(s["delay"]))
+        law = as_law(s["law"], vehicle)
         limits, rotors, step = bool(s["limits"]), bool(s["rotors"]), float(s["step"])
-        composed = Composition(vehicle, maneuver, s["law"], conditions, limits, s["integral"], rotors, step, until)
+        composed = Composition(vehicle, maneuver, law, conditions, limits, s["integral"], rotors, step, until)
         if s["lag"] and (rotors or vehicle.full is not None):
             raise ControlError(f"the rotors of {vehicle.name!r} already lag in this flight: omit lag=.")
         if s["lag"] and composed.robust:

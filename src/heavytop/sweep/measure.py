@@ -288,6 +288,7 @@ OUTCOMES = (
     "ended",
     "ill_posed",
     "controller_failed",
+    "unsolved",
 )
 """Codes of the variable ``outcome``: endings of runs, and ``failed`` without a run. Stores contain them: new ones are appended."""
 FAILED = OUTCOMES.index("failed")

@@ -1,11 +1,15 @@
 """Describe bodies, joints and force elements; derive the model."""
 
 from heavytop.system import forces as forces
+from heavytop.system.composition import scene as scene
 from heavytop.system.constraints.prescribed_motion import PrescribedMotions
 from heavytop.system.constraints.scaling import ASSEMBLED, CLOSED, OPEN
+from heavytop.system.contacts.contact import Candidate, Contact, Ground
+from heavytop.system.contacts.rows import DRY, HELD, POINT, ContactRows, RowUnit
+from heavytop.system.contacts.surfaces import Height, Plane, Solid
 from heavytop.system.description import GRAVITY, TIME, WORLD
-from heavytop.system.description.description import Description, Parameter, at_defaults
-from heavytop.system.description.graph import Edge, Step
+from heavytop.system.description.description import Description, Loop, Parameter, at_defaults
+from heavytop.system.description.graph import Edge, FrameGraph, Step
 from heavytop.system.description.inputs import (
     BodyWrench,
     JointAction,
@@ -30,7 +34,10 @@ from heavytop.system.description.shapes import (
     Ellipsoid as Ellipsoid,
     Mesh as Mesh,
     PlacedShape,
+    Points as Points,
+    Rim as Rim,
     Sphere as Sphere,
+    Triangles as Triangles,
 )
 from heavytop.system.dynamics.articulated import Actions
 from heavytop.system.dynamics.equation_terms import EquationTerms
@@ -46,6 +53,17 @@ from heavytop.system.forces import (
 )
 from heavytop.system.forces.base import Pull
 from heavytop.system.forces.ports import Port
+from heavytop.system.inverse_kinematics.result import InverseKinematics as InverseKinematics
+from heavytop.system.inverse_kinematics.tasks import (
+    CenterOfMassTask as CenterOfMassTask,
+    DirectionTask as DirectionTask,
+    FunctionTask as FunctionTask,
+    GazeTask as GazeTask,
+    KinematicTask,
+    PoseTask as PoseTask,
+    PositionTask as PositionTask,
+    PostureTask as PostureTask,
+)
 from heavytop.system.joints import (
     Coupled as Coupled,
     Custom as Custom,

@@ -19,12 +19,16 @@ from heavytop._arrays import (
     substitute,
     symbol,
     to_sx,
+    transpose,
+    vector,
 )
 from heavytop.compile import Traced, make_function, trace_of
 from heavytop.coordinates import Product
 from heavytop.errors import UnknownNameError, unknown_name
+from heavytop.geometry import se3
 from heavytop.system.constraints.constraints import ConstrainedDynamics, at_rest
 from heavytop.system.constraints.scaling import SystemSizes
+from heavytop.system.contacts.rows import ContactRows
 from heavytop.system.description import WORLD
 from heavytop.system.description.description import Description
 from heavytop.system.description.graph import INSTANTS
@@ -33,6 +37,7 @@ from heavytop.system.dynamics.derivatives import acceleration_derivatives, linea
 from heavytop.system.dynamics.equation_terms import EquationTerms
 from heavytop.system.dynamics.rheonomic import Drivers
 from heavytop.system.dynamics.solve import solve_definite
+from heavytop.system.forces.contact import CompliantContact
 from heavytop.system.kinematics.kinematics import Kinematics, Motion
 
 EXPLICIT_UP_TO = 8
@@ -92,6 +97,13 @@ class Expressions:
         """The terms of the equations at (q, v)."""
         return EquationTerms(self.description, self.kinematics, self.q, self.v)
 
+    @cached_property
+    def mass_matrix(self) -> Array:
+        """M (nv, nv), the shortest of its expressions."""
+        if self.nv > EXPLICIT_UP_TO and articulated.has_composites(self.dynamics):
+            return articulated.recursive_mass_matrix(self.dynamics)
+        return self.dynamics.mass_matrix
+
     @property
     def is_constrained(self) -> bool:
         """Whether constraints act that the velocity coordinates do not already satisfy."""
@@ -129,6 +141,19 @@ class Expressions:
         wrenches = self.drivers.wrenches(self.acceleration(), self.u)
         return {name: wrenches[name] for name in self.drivers.frames}
 
+    def contact_forces(self) -> dict[str, Array]:
+        """Points (k, 8) of each compliant contact by name: force (3,) on the body and position (3,) in world axes, gap, use of the friction."""
+        found = {}
+        for term in self.dynamics.elements:
+            if isinstance(term.element, CompliantContact):
+                pose = self.kinematics.pose(WORLD, term.element.contact.partner)
+                rows = [
+                    concatenate(np.matvec(se3.rotation(pose), force), se3.transform(pose, place), vector(gap, use))
+                    for force, place, gap, use in term.element.observed(term.port.configuration, term.port.velocity)
+                ]
+                found[term.element.contact.name] = transpose(from_columns(*rows))
+        return found
+
     def power(self) -> dict[str, Array]:
         """Powers of inputs, resistances and other forces; of drivers where there are any."""
         return self.drivers.balance(self.acceleration(), self.u) if self.is_driven else self.dynamics.power(self.u)
@@ -137,6 +162,11 @@ class Expressions:
     def constrained(self) -> ConstrainedDynamics:
         """Loops and constraints on top of the tree."""
         return ConstrainedDynamics(self.dynamics, self.description.loops, self.description.constraints)
+
+    @cached_property
+    def contact_rows(self) -> ContactRows:
+        """Rows of contacts and constraints."""
+        return ContactRows(self)
 
     @cached_property
     def sizes(self) -> SystemSizes:
@@ -214,6 +244,7 @@ class Expressions:
             "applied_force": (("q", "v"), d("applied_force")),
             "input_matrix": (("q",), d("input_matrix")),
             "poses": (("q",), self._poses),
+            "contact_points": (("q",), lambda: self.contact_rows.world_points()),
             "kinetic_energy": (("q", "v"), d("kinetic_energy")),
             "potential_energy": (("q",), d("potential_energy")),
             "energy": (("q", "v"), self._energy),
@@ -222,6 +253,7 @@ class Expressions:
             "momentum": (("q", "v"), lambda: dict(zip(("linear", "angular"), self.dynamics.momentum, strict=True))),
             "power": (("q", "v", "u"), self.power),
             "driver_power": (("q", "v", "u"), self.driver_powers),
+            "contact_forces": (("q", "v"), self.contact_forces),
             "driver_wrenches": (("q", "v", "u"), self.driver_wrenches),
             "acceleration": (("q", "v", "u"), self.acceleration),
             "explicit_acceleration": (("q", "v", "u"), self.explicit_acceleration),

@@ -26,6 +26,10 @@ from heavytop.system.dynamics.rheonomic import with_time
 from heavytop.system.dynamics.sparse_ldl import independent_rows
 from heavytop.system.dynamics.tangent import MinimalTangent
 from heavytop.system.expressions import Expressions
+from heavytop.system.forces.contact import CompliantContact
+from heavytop.system.inverse_kinematics.result import InverseKinematics
+from heavytop.system.inverse_kinematics.solve import inverse_kinematics
+from heavytop.system.inverse_kinematics.tasks import KinematicTask
 from heavytop.system.validation.functions import check_elements, check_inertia, check_joints, why_not_finite
 from heavytop.system.validation.physical_parameters import PhysicalConstants
 from heavytop.system.validation.singularities import check_friction
@@ -66,6 +70,13 @@ class Power(NamedTuple):
     dissipated: Floats
     supplied: Floats
     driver: Floats | float = 0.0
+
+
+class ContactForce(NamedTuple):
+    """Force (..., 3) in N on the body of a contact, in world axes, and the least gap (...) in m of its points, negative where it touches."""
+
+    force: Floats
+    gap: Floats
 
 
 class ModelFunction:
@@ -767,6 +778,53 @@ class Model(Value, Shown):
         name = f"twist_rate:{a}:{b}"
         return self.evaluate(name, *self._state(q, v), self._rates(acceleration), parameters=parameters)
 
+    def inverse_kinematics(
+        self,
+        targets: Mapping[str, Any] | None = None,
+        q0: Array | None = None,
+        *,
+        limits: Mapping[str, Any] | None = None,
+        tasks: KinematicTask | Sequence[KinematicTask] = (),
+        parameters: Parameters = None,
+        tolerance: float = 1e-9,
+        restarts: int = 100,
+        seed: int = 0,
+        threads: int | None = 1,
+    ) -> InverseKinematics:
+        """Configurations that put frames where ``targets`` and ``tasks`` require them, within joint limits and with closed loops.
+
+        Parameters
+        ----------
+        targets : frame -> its pose (..., 4, 4) or position (..., 3) in the world; leading axes are a batch, solved by native code.
+        q0 : (..., nq) where the search starts; solutions near it are preferred. None: from the nearest of many random configurations.
+        limits : joint -> ``ht.JointLimits`` or (lower, upper); None: those of the system, ``{}``: none.
+        tasks : further tasks: ``ht.PoseTask``, ``PositionTask``, ``DirectionTask``, ``GazeTask``, ``CenterOfMassTask``, ``PostureTask``,
+            ``FunctionTask``, with weights and priorities.
+        parameters : values of parameters that differ from the defaults.
+        tolerance : largest residual in m and rad of a target that is reached.
+        restarts : further starts of a target that is not reached.
+        seed : of the random configurations.
+        threads : threads over large batches; None: one per processor.
+
+        Returns
+        -------
+        InverseKinematics : with ``q``, ``reached``, ``outcome``, ``residuals``; ``require()`` returns q or raises an error with the obstacle.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> for name, parent in (("upper", "world"), ("lower", "upper")):
+        ...     system.body(name, parent=parent, at=(0, 0, 0 if parent == "world" else 1), joint=ht.Revolute("y"), inertia=ht.Inertia(1.0))
+        >>> system.frame("tip", "lower", at=(0, 0, 1))
+        >>> arm = system.derive()
+        >>> points = np.array([(0.5, 0.0, 1.0), (1.0, 0.0, 1.0)])
+        >>> found = arm.inverse_kinematics({"tip": points}, q0=[0.1, 0.2])
+        >>> np.allclose(arm.pose("world", "tip", found.require())[:, :3, 3], points)
+        True
+        """
+        return inverse_kinematics(self, targets, q0, limits, tasks, parameters, tolerance, restarts, seed, threads)
+
     # --- mass and momentum --------------------------------------------------------------------------------------------------
 
     @property
@@ -831,6 +889,37 @@ class Model(Value, Shown):
         """Power of the inputs, of dissipation, of all other nonconservative forces, and of drivers."""
         return Power(*self._finite("power", *self._state(q, v), self._inputs(u), parameters=parameters))
 
+    def contact_forces(self, q: Array, v: Array, parameters: Parameters = None) -> dict[str, ContactForce]:
+        """Force (..., 3) in N on the body of each compliant contact, in world axes, and its gap in m, negative where it touches.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> system = ht.System(name="ball")
+        >>> system.body("ball", joint=ht.Free(), inertia=ht.Inertia(2.0, moment_at_com=(1e-3, 1e-3, 1e-3)))
+        >>> system.ground(friction=0.5)
+        >>> system.contact("ball", "ground", ht.Sphere(0.05), stiffness=1e6)
+        >>> model = system.derive(native=False)
+        >>> q = model.neutral()
+        >>> q[2] = 0.05 - (2.0 * 9.81 / 1e6) ** (2 / 3)
+        >>> model.contact_forces(q, np.zeros(6))["ball"].force.round(6) + 0.0
+        array([ 0.  ,  0.  , 19.62])
+        """
+        names = self.compliant_contacts
+        if not names:
+            raise ModelError(f"{self.name!r} has no compliant contacts: system.contact(..., stiffness=...).")
+        found = self._finite("contact_forces", *self._state(q, v), parameters=parameters)
+        parts = [found] if len(names) == 1 else found
+        return {
+            name: ContactForce(x[..., :3].sum(axis=-2), x[..., 6].min(axis=-1))
+            for name, x in zip(names, parts, strict=True)
+        }
+
+    @property
+    def compliant_contacts(self) -> tuple[str, ...]:
+        """Names of the compliant contacts."""
+        return tuple(e.contact.name for e in self.description.elements if isinstance(e, CompliantContact))
+
     @property
     def driver_names(self) -> tuple[str, ...]:
         """Drivers of the system: moving frames, moving constraints, time-dependent ``"potentials"``."""
@@ -873,14 +962,29 @@ class Model(Value, Shown):
 
     # --- pages, files, equations to read --------------------------------------------------------------------------------
 
-    def show(self, path: str | Path | None = None, q: Array | None = None, limits: Any = None) -> Path | InlinePage:
+    def show(
+        self,
+        path: str | Path | None = None,
+        q: Array | None = None,
+        limits: Any = None,
+        *,
+        live: bool = False,
+        v: Array | None = None,
+        step: float = 1e-3,
+    ) -> Path | InlinePage:
         """Write a page (HTML) of the system at ``q`` (default: neutral) with a slider for every joint of one axis.
 
         Sliders stay within the limits of the joints; ``limits`` (joint name -> ``ht.JointLimits``) replaces those of the system.
         Without a ``path`` the page is returned as an object that a notebook displays.
-        """
-        from heavytop.show import InlinePage, pose_report, write_pose_page
 
+        A ``live`` page simulates the motion from (``q``, ``v``) itself, without Python, with this ``step`` in s: bodies can be pulled, parameters and
+        the start changed (:meth:`.Run.show`).
+        """
+        from heavytop.show import InlinePage, live_model_report, pose_report, write_page, write_pose_page
+
+        if live:
+            report = live_model_report(self, q, v, step)
+            return InlinePage(report) if path is None else write_page(report, path)
         limits = self.description.limits if limits is None else limits
         return InlinePage(pose_report(self, q, limits)) if path is None else write_pose_page(self, path, q, limits)
 
@@ -935,6 +1039,12 @@ class Model(Value, Shown):
             folder, traced, precision=precision, name=self.name, vectors=vectors, footprint=footprint, entries=entries_of(self, used),
             nominal=nominal_of(self, used),
         )  # fmt: skip
+
+    def export_fmu(self, path: str | Path, **options: Any) -> Path:
+        """Write an FMU for other simulators; ``options`` are those of :func:`heavytop.fmi.export_fmu`: version, start, step, control, ..."""
+        from heavytop.fmi import export_fmu
+
+        return export_fmu(self, path, **options)
 
     def equations(self, names: Mapping[str, str] | None = None) -> Equations:
         """The equations of motion as SymPy expressions, text and LaTeX; ``names`` replaces names of symbols."""

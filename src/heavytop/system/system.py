@@ -15,12 +15,22 @@ from heavytop._format import Overview, Shown, counted, format_vector, listed
 from heavytop.compile import on_symbols
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
 from heavytop.functions import Portable
+from heavytop.system.composition import (
+    Prefixed,
+    renamed_constraint,
+    renamed_edge,
+    renamed_element,
+    renamed_loop,
+)
+from heavytop.system.contacts.contact import Contact, Ground
+from heavytop.system.contacts.one_sided import HardStop, Inequality, Rope, StickingFriction
+from heavytop.system.contacts.surfaces import Height, Plane, Solid
 from heavytop.system.description import GRAVITY, TIME, WORLD, check_frame_name, check_name
 from heavytop.system.description.description import Basis, Description, FunctionConstraint, Loop, Parameter, at_defaults
 from heavytop.system.description.graph import Edge, FrameGraph, check_pose, placement
 from heavytop.system.description.inputs import Input
 from heavytop.system.description.moments import Damping, Inertia, Moments, SpringSet, Stiffness
-from heavytop.system.description.shapes import PlacedShape, Shape, color_of
+from heavytop.system.description.shapes import PlacedShape, Points, Rim, Shape, color_of
 from heavytop.system.dynamics.rheonomic import depends_on_time
 from heavytop.system.forces import (
     Armature,
@@ -36,6 +46,9 @@ from heavytop.system.forces import (
     Spring,
     Strut,
 )
+from heavytop.system.forces.base import renamed
+from heavytop.system.forces.contact import HERTZ, RESTITUTION, CompliantContact, compliant_contact, hysteresis_of
+from heavytop.system.forces.tyre import LOW_SPEED, Tyre
 from heavytop.system.joints import Fixed, Joint
 from heavytop.system.joints.base import JointLimits
 from heavytop.system.model import Model
@@ -76,8 +89,14 @@ class System(Portable, Shown):
         self._constraints: list[FunctionConstraint] = []
         self._basis: Basis | None = None
         self._shapes: list[PlacedShape] = []
+        self._is_kinematic = False
+        self._grounds: dict[str, Ground] = {}
+        self._contacts: dict[str, Contact] = {}
+        self._inequalities: dict[str, Inequality] = {}
         self.limits: dict[str, JointLimits] = {}
         """Joint name -> bounds, as data: ``joint_stop`` or ``ht.simulate.limit_events`` enforce them."""
+        self.input_limits: dict[str, tuple[float, float]] = {}
+        """Input name -> its least and largest value, as data: for laws and plans."""
         self.gravity = gravity
 
     def __repr__(self) -> str:
@@ -90,6 +109,7 @@ class System(Portable, Shown):
         more = (
             ("loops", [loop.name for loop in self._loops]),
             ("constraints", [constraint.name for constraint in self._constraints]),
+            ("contacts", [*self._contacts, *self._inequalities]),
             ("force elements", [type(element).__name__ for element in self._elements]),
             ("inputs", list(self._inputs)),
             ("parameters", [f"{p.name} = {p.value:.6g}" for p in self._parameters.values()]),
@@ -221,6 +241,140 @@ class System(Portable, Shown):
         check_pose(where, lambda instant: self._at_defaults(value, where, instant), depends_on(value, self.time))
         return value
 
+    # --- systems inside systems -------------------------------------------------------------------------------------------
+
+    def attach(
+        self,
+        system: System,
+        parent: str = WORLD,
+        at: Array | None = None,
+        *,
+        prefix: str = "",
+        joint: Joint | None = None,
+    ) -> str:
+        """Add all of another system: a robot of a file, a gripper on an arm, an arm under a drone, an object.
+
+        Bodies, frames, joints, loops and constraints get the ``prefix`` in their names, inputs and parameters too (characters that these
+        cannot have become ``_``). Force elements, contacts, limits and shapes are included, gravity is that of this system. The other is unchanged.
+
+        Parameters
+        ----------
+        system : the other one; its world becomes a frame of this system, ``{prefix}mount`` (with ``_`` behind it if that is taken).
+        parent : body or frame that carries it.
+        at : where its world is in ``parent``: a position (3,), a pose (4, 4), or None.
+        prefix : of all names, such as "gripper/".
+        joint : how it moves relative to ``parent``; None: it is fixed.
+
+        Returns
+        -------
+        str : name of the frame that is its world.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> finger = ht.System()
+        >>> finger.body("tip", joint=ht.Prismatic("y", limits=(0, 0.04)), inertia=ht.Inertia(0.1))
+        >>> finger.input("grip", ht.JointForce("tip"))
+        >>> arm = ht.System(name="arm")
+        >>> arm.body("link", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(0.5, 0, 0)))
+        >>> arm.attach(finger, parent="link", at=(1, 0, 0), prefix="left/")
+        'left/mount'
+        >>> model = arm.derive()
+        >>> model.q_names, model.u_names
+        (('link.angle', 'left/tip.x'), ('left_grip',))
+        """
+        other = copy(system)
+        for what, owner in (("the system", self), ("the attached system", other)):
+            if owner._basis is not None:
+                raise ModelError(
+                    f"{what} {owner.name!r} has a basis of velocities, which belongs to a complete system. Attach first, then choose the basis."
+                )
+        held = {id(parameter.symbol): label for label, parameter in self._parameters.items()}
+        if shared := [held[id(x.symbol)] for x in other._parameters.values() if id(x.symbol) in held]:
+            raise ModelError(
+                f"{other.name!r} is already attached, and its parameters belong to that copy ({shared[0]!r}). Describe it once more for a "
+                "second copy with its own parameters."
+            )
+        self._adopt_time(other)
+        mount, taken = f"{prefix}mount", {*self._frames, *(f"{prefix}{frame}" for frame in other._frames)}
+        while mount in taken:
+            mount += "_"
+        self.body(mount, parent=parent, at=at, joint=joint or Fixed())
+        name = Prefixed(prefix, mount)
+        q, v = (slice(n, n + m) for n, m in zip(self._sizes(), other._sizes(), strict=True))
+        own_q, own_v = slice(0, q.start), slice(0, v.start)
+        # functions of this system keep its coordinates
+        self._elements = [renamed_element(x, str, own_q, own_v) if x.reads_coordinates else x for x in self._elements]
+        self._constraints = [renamed_constraint(x, str, own_q, own_v) for x in self._constraints]
+        for frame in other._frames:
+            if frame != WORLD:
+                self._check_frame_name(name(frame))
+                self._frames.append(name(frame))
+        labels = {edge.label for edge in self._edges}
+        for edge in other._edges:
+            made = renamed_edge(edge, name)
+            if made.label in labels:
+                raise ModelError(
+                    f"joint name {made.label!r} is taken. Choose another prefix: system.attach(..., prefix=...)."
+                )
+            self._edges.append(made)
+        self._inertias |= {name(body): inertia for body, inertia in other._inertias.items()}
+        self._elements += [renamed_element(element, name, q, v) for element in other._elements]
+        for label, element in other._inputs.items():
+            self.input(name.plain(label), renamed(element, name, world=False))
+        for label, parameter in other._parameters.items():
+            if name.plain(label) in self._parameters:
+                raise ModelError(
+                    f"the parameter name {name.plain(label)!r} is taken. Choose another prefix: system.attach(..., prefix=...)."
+                )
+            self._parameters[name.plain(label)] = replace(parameter, name=name.plain(label))
+        taken = {item.name for item in (*self._loops, *self._constraints)}
+        for item in (*other._loops, *other._constraints):
+            if name(item.name) in taken:
+                raise ModelError(
+                    f"the constraint name {name(item.name)!r} is taken. Choose another prefix: system.attach(..., prefix=...)."
+                )
+        self._loops += [renamed_loop(loop, name) for loop in other._loops]
+        self._constraints += [renamed_constraint(constraint, name, q, v) for constraint in other._constraints]
+        self._attach_contacts(other, name)
+        self._shapes += [replace(placed, body=name(placed.body)) for placed in other._shapes]
+        self.limits |= {name(label): limits for label, limits in other.limits.items()}
+        self.input_limits |= {name.plain(label): pair for label, pair in other.input_limits.items()}
+        self._is_kinematic = self._is_kinematic or other._is_kinematic
+        return mount
+
+    def _attach_contacts(self, other: System, name: Prefixed) -> None:
+        """Take the grounds, rigid contacts, stops, ropes and sticking frictions of another system."""
+        taken = {*self._grounds, *self._contacts, *self._inequalities, *self._frames}
+        for label in (*other._grounds, *other._contacts, *other._inequalities):
+            if label not in other._frames and name(label) in taken:
+                raise ModelError(
+                    f"the name {name(label)!r} of a contact or ground is taken. Choose another prefix: system.attach(..., prefix=...)."
+                )
+        for ground in other._grounds.values():
+            self._grounds[name(ground.name)] = replace(ground, name=name(ground.name), frame=name(ground.frame))
+        for contact in other._contacts.values():
+            body, partner = name(contact.body), name(contact.partner)
+            self._contacts[name(contact.name)] = replace(contact, name=name(contact.name), body=body, partner=partner)
+        for item in other._inequalities.values():
+            frames = {"a": name(item.a), "b": name(item.b)} if isinstance(item, Rope) else {"joint": name(item.joint)}
+            self._inequalities[name(item.name)] = replace(item, name=name(item.name), **frames)
+
+    def _sizes(self) -> tuple[int, int]:
+        """Numbers of coordinates q and velocities so far."""
+        blocks = [edge.joint.coordinates for edge in self._edges]
+        return sum(block.nq for block in blocks), sum(block.nv for block in blocks)
+
+    def _adopt_time(self, other: System) -> None:
+        """Take the symbol of the time of a system that depends on it."""
+        if not other._depends_on_time():
+            return
+        if self._depends_on_time() and self._time.symbol is not other._time.symbol:
+            raise ModelError(
+                f"{self.name!r} and {other.name!r} both depend explicitly on the time. Attach the systems first, then use system.time of the whole."
+            )
+        self._time = other._time
+
     # --- force elements ---------------------------------------------------------------------------------------------------
 
     def add(self, element: ForceElement) -> None:
@@ -313,14 +467,18 @@ class System(Portable, Shown):
         *,
         velocity: float | None = None,
         effort: float | None = None,
+        hard: bool = False,
+        restitution: Array = 0.0,
     ) -> None:
-        """Store the bounds of a joint of one axis in :attr:`limits`: data for stops, events, sliders and robot files, not a force.
+        """Store the bounds of a joint of one axis in :attr:`limits`: data for stops, events, sliders and robot files.
 
         Parameters
         ----------
         joint : name of the joint.
         lower, upper : ends of its range, rad or m; None: no end.
         velocity, effort : largest speed (rad/s or m/s) and force (N m or N); None: no bound.
+        hard : whether the ends are rigid stops, which ``integrator="moreau"`` simulates; otherwise they exert no force.
+        restitution : of rigid stops, from 0 to 1.
 
         Examples
         --------
@@ -339,7 +497,19 @@ class System(Portable, Shown):
             raise ModelError(f"{where}: lower must not exceed upper, got {lower} and {upper}.")
         if min(kept.get("velocity", 0.0), kept.get("effort", 0.0)) < 0.0:
             raise ModelError(f"{where}: velocity and effort must not be negative, got {velocity} and {effort}.")
+        if hard and not {"lower", "upper"} & set(kept):
+            raise ModelError(f"{where}: a hard limit needs an end, lower or upper.")
         self.limits[joint] = JointLimits(**kept)
+        self._inequalities.pop(f"{joint} limit", None)
+        if hard:
+            self._check_restitution(where, restitution)
+            stop = HardStop(f"{joint} limit", joint, kept.get("lower"), kept.get("upper"), restitution)
+            self._inequalities[stop.name] = stop
+
+    def _check_restitution(self, where: str, restitution: Array) -> None:
+        self._check_values(where, restitution=restitution)
+        if np.max(self._at_defaults(as_array(restitution), where)) > 1.0:
+            raise ModelError(f"restitution of {where} must be from 0 to 1, got {restitution!r}.")
 
     def joint_spring(self, joint: str, *, stiffness: Array, rest: Array = 0.0) -> None:
         """Add a spring in a joint.
@@ -369,6 +539,7 @@ class System(Portable, Shown):
         static: Array | None = None,
         stribeck_speed: Array = 0.1,
         smoothing: Array = 0.01,
+        sticking: bool = False,
     ) -> None:
         """Add dry friction in a joint: ``(F_C + (F_S - F_C) exp(-(w / w_S)^2)) tanh(w / w_0) + d w`` against the velocity w.
 
@@ -380,8 +551,17 @@ class System(Portable, Shown):
         static : F_S, N m or N; None: as ``coulomb``.
         stribeck_speed : w_S, rad/s or m/s, at which the static friction has gone.
         smoothing : w_0, rad/s or m/s, within which the sign of w is smoothed; small values make the equations stiff.
+        sticking : whether the joint sticks up to F_C instead, exactly, which ``integrator="moreau"`` simulates; without Stribeck's effect.
         """
         where = f"joint friction in {joint!r}"
+        if sticking:
+            self._check_values(where, coulomb=coulomb, viscous=viscous)
+            if static is not None:
+                raise ModelError(f"{where}: sticking friction has one coefficient. Omit static=.")
+            self._inequalities[f"{joint} friction"] = StickingFriction(f"{joint} friction", joint, coulomb)
+            if is_symbolic(viscous) or np.any(viscous):
+                self.joint_damper(joint, damping=viscous)
+            return
         self._check_values(where, coulomb=coulomb, viscous=viscous, static=coulomb if static is None else static)
         self._check_values(where, positive=True, stribeck_speed=stribeck_speed, smoothing=smoothing)
         self.add(JointFriction(joint, coulomb, viscous, static, stribeck_speed, smoothing))
@@ -485,6 +665,263 @@ class System(Portable, Shown):
                 raise ModelError(
                     f"{label} of {where} must be {needed}: one number or one for each velocity, got {number.tolist()}."
                 )
+
+    # --- contacts -----------------------------------------------------------------------------------------------------------
+
+    def ground(
+        self,
+        height: Callable[[Array, Array], Array] | None = None,
+        frame: str = WORLD,
+        friction: Array | None = None,
+        name: str = "ground",
+    ) -> None:
+        """Add a surface that contacts can meet: the plane z = 0 of a frame, or a height over it.
+
+        Parameters
+        ----------
+        height : ``height(x, y)`` in m, in NumPy notation; None: z = 0.
+        frame : body or frame that carries it, "world" by default.
+        friction : Coulomb's coefficient of contacts that give none.
+        name : for :meth:`contact`.
+
+        Examples
+        --------
+        >>> import heavytop as ht, numpy as np
+        >>> system = ht.System()
+        >>> system.ground(height=lambda x, y: 0.1 * np.sin(x), friction=0.8)
+        """
+        check_frame_name(name)
+        if name in self._grounds or name in self._frames:
+            raise ModelError(f"the name {name!r} is taken: grounds, bodies and frames must have unique names.")
+        if friction is not None:
+            self._check_values(f"ground {name!r}", friction=friction)
+        surface = Plane() if height is None else Height(height)
+        self._grounds[name] = Ground(name, frame, surface, friction)
+
+    def contact(
+        self,
+        body: str,
+        partner: str = "ground",
+        shape: Shape | Points | Rim | None = None,
+        *,
+        at: Array | None = None,
+        against: Shape | None = None,
+        friction: Array | None = None,
+        restitution: Array | tuple[float, float] | None = None,
+        stiffness: Array | None = None,
+        name: str | None = None,
+        exponent: float | None = None,
+        hysteresis: Array | None = None,
+        slip_speed: Array | None = None,
+        turn_speed: Array | None = None,
+        rolling: Array | None = None,
+        spinning: Array | None = None,
+        patch: Array | None = None,
+    ) -> None:
+        """Let a shape on a body touch a ground, the plane of a frame or the surface of another body.
+
+        Parameters
+        ----------
+        body : body or frame with the shape.
+        partner : ground (:meth:`ground`), or a body or frame: its plane z = 0, or the surface ``against``.
+        shape : ``ht.Sphere``, ``Capsule``, ``Ellipsoid``, ``Box``, ``Cylinder``, ``Rim``, ``Points`` or ``Mesh`` (the hull, at most 64 points).
+        at : where the shape is in the body frame: a position (3,), a pose (4, 4), or None.
+        against : ``ht.Sphere``, ``Capsule``, ``Box`` or ``Cylinder`` around the origin of ``partner``; not for grounds.
+        friction : Coulomb's coefficient; None: that of the ground.
+        restitution : Newton's coefficient, from 0 to 1, 0 by default. Of compliant contacts (coefficient, speed in m/s): it falls with the speed; a
+            number belongs to 1 m/s, and (0.2, 1.0) is the default.
+        stiffness : None for rigid contact, which ``integrator="moreau"`` simulates. In N/m^exponent for compliant contact, a force element
+            (:class:`.CompliantContact`) for every other integrator.
+        name : of the contact in a run; None: the name of the body, or "body/partner" if this is taken.
+        exponent : of the depth in the elastic force of a compliant contact: 1.5 for round bodies (Hertz, the default), 1 for a linear spring.
+        hysteresis : of compliant contact in s/m, instead of restitution: the elastic force is multiplied by 1 + hysteresis times the closing speed.
+        slip_speed : speed in m/s from which on compliant friction is full, 0.01 by default; below it is smooth.
+        turn_speed : the same of rolling and spinning resistance in rad/s, 0.1 by default.
+        rolling, spinning : resisting moment over normal force of a compliant contact, m.
+        patch : radius in m of the contact patch, which couples sliding and spinning friction (Coulomb and Contensou).
+
+        Points of the shape meet the surface: two boxes miss contacts of edges with edges (``Contact.unseen``).
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> system = ht.System(name="ball")
+        >>> system.body("ball", joint=ht.Free(), inertia=ht.Inertia.of(ht.Sphere(0.05), density=190.0))
+        >>> system.ground()
+        >>> system.contact("ball", "ground", ht.Sphere(0.05), friction=0.3, restitution=0.8)
+
+        Compliant, for any integrator:
+
+        >>> system.contact("ball", "ground", ht.Sphere(0.05), friction=0.3, restitution=(0.8, 1.0), stiffness=1e5, name="soft")
+        """
+        taken = {*self._contacts, *(e.contact.name for e in self._elements if isinstance(e, CompliantContact))}
+        label = name or (body if body not in taken else f"{body}/{partner}")
+        where = f"contact {label!r}"
+        if label in taken:
+            raise ModelError(f"the name of {where} is taken. Choose another one: system.contact(..., name=...).")
+        check_frame_name(label)
+        if shape is None:
+            raise ModelError(f"{where} needs a shape, such as ht.Sphere(0.05) or ht.Box((0.1, 0.1, 0.1)).")
+        properties = {
+            "exponent": exponent,
+            "hysteresis": hysteresis,
+            "slip_speed": slip_speed,
+            "turn_speed": turn_speed,
+        }
+        properties |= {"rolling": rolling, "spinning": spinning, "patch": patch}
+        properties = {key: value for key, value in properties.items() if value is not None}
+        ground = self._grounds.get(partner)
+        if ground is None and partner == "ground":
+            raise ModelError(f"{where} meets the ground, which does not exist. Call system.ground() first.")
+        if ground is not None and against is not None:
+            raise ModelError(f"{where}: against= is the shape of a body, and {partner!r} is a ground. Omit it.")
+        if friction is None and (ground is None or ground.friction is None):
+            raise ModelError(f"{where} needs friction=, for example 0.5, or 0 for smooth surfaces.")
+        friction = friction if friction is not None or ground is None else ground.friction
+        self._check_values(where, friction=friction)
+        frame = partner if ground is None else ground.frame
+        if frame == body:
+            raise ModelError(f"{where} is between {body!r} and itself.")
+        surface = ground.surface if ground is not None else Plane() if against is None else Solid(against)
+        place = self._pose(at, f"at of {where}")
+        if depends_on(place, self.time):
+            raise ModelError(f"at of {where} must not depend on the time. Put the shape on a moving frame instead.")
+        if stiffness is not None:
+            contact = Contact(label, body, frame, shape, place, surface, friction)
+            self.add(self._compliant(contact, restitution, stiffness=stiffness, **properties))
+            return
+        if properties:
+            raise ModelError(
+                f"{where}: {next(iter(properties))}= belongs to compliant contact. Give stiffness=, or omit it."
+            )
+        restitution = 0.0 if restitution is None else restitution
+        if isinstance(restitution, tuple):
+            raise ModelError(
+                f"{where}: restitution=(coefficient, speed) belongs to compliant contact. Give stiffness=, or one number for rigid contact."
+            )
+        self._check_restitution(where, restitution)
+        self._contacts[label] = Contact(label, body, frame, shape, place, surface, friction, restitution)
+
+    def tyre(
+        self,
+        wheel: str,
+        partner: str = "ground",
+        *,
+        radius: float,
+        stiffness: Array,
+        slip: Array,
+        cornering: Array,
+        damping: Array = 0.0,
+        friction: Array | None = None,
+        rolling: Array = 0.0,
+        low_speed: Array = LOW_SPEED,
+    ) -> None:
+        """Let a wheel, a disc around the y axis of its body or frame, roll on the ground with slip.
+
+        Parameters
+        ----------
+        wheel : body or frame at the centre of the wheel. partner : ground (:meth:`ground`).
+        radius : m. stiffness, damping : vertical, N/m and N s/m.
+        slip : longitudinal force per unit of slip, N. cornering : lateral force per unit of the tangent of the slip angle, N.
+        friction : Coulomb's coefficient, shared by braking and cornering; None: that of the ground.
+        rolling : coefficient of the rolling resistance, its moment over normal force and radius.
+        low_speed : speed in m/s below which forces follow the slip velocity instead of the slip: a standing car creeps at F low_speed / slip.
+
+        See :class:`.Tyre` for the equations.
+        """
+        where = f"tyre of {wheel!r}"
+        ground = self._grounds.get(partner)
+        if ground is None:
+            raise ModelError(f"{where} rolls on a ground, and {partner!r} is not one. Call system.ground() first.")
+        friction = ground.friction if friction is None else friction
+        if friction is None:
+            raise ModelError(f"{where} needs friction=, for example 1.0, or a ground with friction.")
+        self._check_values(where, positive=True, radius=radius, stiffness=stiffness, low_speed=low_speed)
+        self._check_values(where, slip=slip, cornering=cornering, damping=damping, friction=friction, rolling=rolling)
+        self.add(
+            Tyre(
+                ground.frame,
+                wheel,
+                ground.surface,
+                float(radius),
+                stiffness,
+                damping,
+                slip,
+                cornering,
+                friction,
+                rolling,
+                low_speed,
+            )
+        )
+
+    def _compliant(self, contact: Contact, restitution: Any, **properties: Any) -> CompliantContact:
+        """The force element of a contact, its numbers checked."""
+        where = f"contact {contact.name!r}"
+        if "hysteresis" not in properties:
+            pair = RESTITUTION if restitution is None else restitution
+            pair = pair if isinstance(pair, tuple) else (pair, RESTITUTION[1])
+            if len(pair) != 2 or is_symbolic(*pair):
+                raise ModelError(
+                    f"restitution of {where} must be (coefficient, speed in m/s) with numbers, got {restitution!r}. A parameter can be its "
+                    "hysteresis= in s/m."
+                )
+            properties["hysteresis"] = hysteresis_of(*map(float, pair))
+        elif restitution is not None:
+            raise ModelError(f"{where}: give restitution= or hysteresis=, not both.")
+        exponent = properties.get("exponent", HERTZ)
+        if not isinstance(exponent, int | float) or not 1.0 <= exponent <= 10.0:
+            raise ModelError(
+                f"exponent of {where} must be a number from 1 (linear) to 10, usually 1.5, got {exponent!r}."
+            )
+        for key, value in properties.items():
+            self._check_values(where, positive=key in ("stiffness", "slip_speed", "turn_speed"), **{key: value})
+        return compliant_contact(contact, **properties)
+
+    def rope(
+        self,
+        a: str,
+        b: str,
+        length: Array,
+        *,
+        at_a: Array = (0.0, 0.0, 0.0),
+        at_b: Array = (0.0, 0.0, 0.0),
+        restitution: Array = 0.0,
+        name: str | None = None,
+    ) -> None:
+        """Add a rope that does not stretch and goes slack, which ``integrator="moreau"`` simulates.
+
+        Parameters
+        ----------
+        a, b : bodies or frames. length : m.
+        at_a, at_b : ends (3,) in the axes of a and b, m.
+        restitution : when it becomes taut, from 0 to 1.
+        name : in a run; None: "rope", "rope 2", ...
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("ball", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
+        >>> system.rope("world", "ball", 2.0)
+        """
+        count = sum(isinstance(item, Rope) for item in self._inequalities.values())
+        label = name or ("rope" if not count else f"rope {count + 1}")
+        where = f"rope {label!r}"
+        if label in self._inequalities or label in self._contacts:
+            raise ModelError(f"the name of {where} is taken. Choose another one: system.rope(..., name=...).")
+        self._check_values(where, positive=True, length=length)
+        self._check_restitution(where, restitution)
+        ends = [as_array(at_a), as_array(at_b)]
+        for side, end in zip(("at_a", "at_b"), ends, strict=True):
+            if end.shape != (3,):
+                raise wrong_shape(f"{side} of {where}", (3,), end.shape)
+            if depends_on(end, self.time):
+                raise ModelError(
+                    f"{side} of {where} must not depend on the time. Put the end on a moving frame instead."
+                )
+        if a == b:
+            raise ModelError(f"{where} connects {a!r} with itself.")
+        self._inequalities[label] = Rope(label, a, b, ends[0], ends[1], length, restitution)
 
     # --- constraints --------------------------------------------------------------------------------------------------------
 
@@ -652,6 +1089,22 @@ class System(Portable, Shown):
         for placed in self._shapes:
             if placed.body not in self._frames:
                 raise unknown_name("body or frame (with a shape)", placed.body, self._frames)
+        for item in self._inequalities.values():
+            if isinstance(item, Rope):
+                for name in (item.a, item.b):
+                    if name not in self._frames:
+                        raise unknown_name(f"body or frame (of rope {item.name!r})", name, self._frames)
+            elif item.joint not in joints:
+                raise unknown_name(f"joint (of {item.name!r})", item.joint, joints)
+        for ground in self._grounds.values():
+            if ground.frame not in self._frames:
+                raise unknown_name(f"body or frame (with ground {ground.name!r})", ground.frame, self._frames)
+        for contact in self._contacts.values():
+            for name in (contact.body, contact.partner):
+                if name not in self._frames:
+                    raise unknown_name(
+                        f"body, frame or ground (in contact {contact.name!r})", name, [*self._frames, *self._grounds]
+                    )
         graph = FrameGraph(tuple(self._frames), tuple(self._edges))
         description = Description(
             name=self.name,
@@ -667,6 +1120,10 @@ class System(Portable, Shown):
             basis=self._basis,
             shapes=tuple(self._shapes),
             limits=dict(self.limits),
+            is_kinematic=self._is_kinematic,
+            grounds=tuple(self._grounds.values()),
+            contacts=tuple(self._contacts.values()),
+            inequalities=tuple(self._inequalities.values()),
         )
         if not depends_on_time(description, self.time):
             return description

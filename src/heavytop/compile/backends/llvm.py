@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from heavytop.compile.backends.elementary import elementary_functions
 from heavytop.compile.backends.lanes import Lanes, Writer, any_lane
 from heavytop.compile.backends.vector_math import (
     BRANCH_WEIGHTS,
@@ -448,9 +449,11 @@ class _Body:
         self.names[k] = name
 
 
-def support(programs: Sequence[Program], lanes: Lanes, *, fma: bool) -> str:
-    """IR of the library functions that the programs call."""
+def support(programs: Sequence[Program], lanes: Lanes, *, fma: bool, libm: bool = True) -> str:
+    """IR of the library functions that the programs call: those of the C library, or own ones where there is no such library."""
     used = {instruction.op for program in programs for instruction in program.code}
+    if not libm:
+        return elementary_functions(used, lanes) + BRANCH_WEIGHTS
     names = {str(op): arity for op, arity in LIBM.items() if op in used}
     text = ""
     if used & {Op.SIN, Op.COS}:

@@ -52,11 +52,13 @@ class DriverText:
     operations: int
 
 
-def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, chunk: int | None = None) -> DriverText:
+def driver_module(
+    schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, chunk: int | None = None, libm: bool = True
+) -> DriverText:
     """The module with all functions of a schedule and their loop ``run``.
 
     ``flush`` (x86 only) makes numbers below 2.2e-308 zero while the loop runs: a state that decays to rest would
-    otherwise slow it down by a quarter.
+    otherwise slow it down by a quarter. Without ``libm`` the elementary functions are part of the module.
     """
     used = dict.fromkeys(call.function for call in in_order(schedule.items))
     programs = {name: Program.from_traced(schedule.functions[name]) for name in used}
@@ -69,7 +71,7 @@ def driver_module(schedule: Schedule, lanes: Lanes, *, fma: bool, flush: bool, c
     long = sum(usual_size(program) for program in programs.values()) > TILE_ABOVE
     loop = _Loop(schedule.layout, phases, lanes, emitted, tiled=long and lanes.count > 1, flush=flush)
     parts = [
-        support(list(programs.values()), lanes, fma=fma),
+        support(list(programs.values()), lanes, fma=fma, libm=libm),
         gather(lanes),
         scatter(lanes),
         *(e.text for e in emitted.values()),

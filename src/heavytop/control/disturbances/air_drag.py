@@ -85,6 +85,8 @@ class AirDrag:
     def acceleration(self, hull: Hull, motion: HullMotion, speeds: Array) -> Array:
         """Acceleration (3,) of a hull by the drag, body axes, m/s^2."""
         air = np.matvec(transpose(motion.R), motion.velocity - np.asarray(self.wind, dtype=float))
+        if not hull.is_centred:  # the places of the rotors are relative to the origin of the body
+            air = air - np.cross(motion.omega, hull.com)
         return self.force(air, motion.omega, speeds) / hull.mass
 
 

@@ -250,6 +250,10 @@ class Windy(Wrapper):
     def own_signal(self, times: np.ndarray) -> np.ndarray:
         return self.wind.at(times)
 
+    @property
+    def own_signal_names(self) -> tuple[tuple[str, str], ...]:
+        return tuple((name.replace("_", " "), "m/s") for name in WIND_AXES)
+
     def plant(self, model: Any) -> PartialPlant:
         names = [name for name in model.u_names if name not in WIND_AXES]
         if len(names) + 3 != model.nu:

@@ -7,6 +7,7 @@ which :class:`.Tracking` gives it, inside or outside of whatever wraps it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from math import isclose
 from typing import TYPE_CHECKING, Any, Self
 
@@ -48,6 +49,11 @@ class BaseController(Value, ABC):
     def signal_size(self) -> int:
         """Length of a sample of the signal."""
         return 0
+
+    @property
+    def signal_names(self) -> tuple[tuple[str, str], ...]:
+        """Name and unit of each entry of the signal that is a setting when it is constant (a gain, a set point, wind); else empty texts."""
+        return (("", ""),) * self.signal_size
 
     @property
     def state_size(self) -> int:
@@ -95,6 +101,11 @@ class BaseController(Value, ABC):
     def causes(self) -> tuple[str, ...]:
         """Why there may be no input: texts of the output ``status`` from 1 on. Empty: the function has no such output."""
         return () if self.controller is None else tuple(getattr(self.controller, "causes", ()))
+
+    @property
+    def tunable_gains(self) -> Mapping[str, Any]:
+        """Name -> value of numbers that a run may change (``simulate(..., gains=...)``); those of the controller inside."""
+        return {} if self.controller is None else dict(getattr(self.controller, "tunable_gains", None) or {})
 
     @property
     def host(self) -> Any:

@@ -39,6 +39,7 @@ from heavytop.system import Model, entries_of, nominal_of
 if TYPE_CHECKING:
     from heavytop.compile import Precision
     from heavytop.control.laws.prototype import Prototype
+    from heavytop.control.linear.loop import FeedbackLoop
     from heavytop.control.linear.margins import Margins
     from heavytop.control.references.reference import Reference
 
@@ -160,6 +161,12 @@ class FeedbackLaw(BaseController, Shown):
         from heavytop.control.linear.margins import margins
 
         return margins(self, reference, starts=starts)
+
+    def loop(self, reference: Reference | Array | None = None, t: float = 0.0) -> FeedbackLoop:
+        """The linearised loop at rest, or at a time (s) of a reference: loci, step responses, Bode and Nyquist plots; see :class:`.FeedbackLoop`."""
+        from heavytop.control.linear.margins import loop_of
+
+        return loop_of(self, reference, t)
 
     def call_seconds(self, calls: int = 20_000) -> float:
         """Measured time of one evaluation as native code (s), one state at a time in a native loop on this processor."""
@@ -292,8 +299,8 @@ class Law(FeedbackLaw):
         --------
         >>> from heavytop.copters import quadcopter
         >>> craft = quadcopter()
-        >>> craft.law(limits=False).poles()[:3].round(2)
-        array([-2.+0.j, -2.+0.j, -2.+0.j])
+        >>> craft.law(limits=False).poles()[:3].real.round(2)
+        array([-2., -2., -2.])
         """
         if q is None and v is None:
             v = self.at_velocity

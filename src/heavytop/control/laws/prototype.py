@@ -123,6 +123,19 @@ class Prototype:
             for (a, b), moments in pairs.items():
                 check_positive(moments, f"{kind} between {a!r} and {b!r}")
 
+    def shifted(self, offset: Any) -> Prototype:
+        """The prototype with all centres moved by an offset (3,) in body axes, m: of a body whose centre of mass is not its origin.
+
+        >>> made = Prototype({"hull": Inertia(1.0)}, {"hull": Damping(4.0)}).shifted((0.02, 0.0, 0.0))
+        >>> made.damping["world", "hull"].center
+        array([0.02, 0.  , 0.  ])
+        """
+
+        def moved(parts: Mapping[Any, Any]) -> dict[Any, Any]:
+            return {k: type(m)(m.total, m.center + np.asarray(offset), m.moment_at_center) for k, m in parts.items()}
+
+        return Prototype(moved(self.inertia), moved(self.damping), moved(self.stiffness))
+
     @property
     def frames(self) -> tuple[str, ...]:
         """Names of all bodies and frames of the prototype."""

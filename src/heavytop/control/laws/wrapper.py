@@ -158,6 +158,7 @@ class Seen(Portable):
         self._sizes |= signal_sizes(model)
         if own.needs_reference:  # reference and parameters are still those of the law's own model
             self._sizes |= {name: size[0] for name, size in inner.inputs.items() if name in (*REFERENCE, "p")}
+        self._sizes |= {name: size[0] for name, size in inner.inputs.items() if name == "gains"}
         self.used = tuple(inner.inputs)
         self.shared: dict[str, Any] = {}
         self._made: dict[str, Array] = {}
@@ -233,7 +234,7 @@ class Seen(Portable):
 
     def symbols(self) -> dict[str, Array]:
         """The arguments that were used, in the order of the protocol."""
-        order = ("t", "q", "v", *signal_sizes(self.model), *REFERENCE, "signal", "p", "z")
+        order = ("t", "q", "v", *signal_sizes(self.model), *REFERENCE, "signal", "p", "z", "gains")
         return {name: self._made[name] for name in order if name in self._made and self._sizes[name] != 0}
 
 
@@ -329,6 +330,16 @@ class Wrapper(BaseController):
     @property
     def signal_size(self) -> int:
         return self.controller.signal_size + self.own_signal_size
+
+    @property
+    def own_signal_names(self) -> tuple[tuple[str, str], ...]:
+        """Name and unit of each entry of the own signal, as :attr:`signal_names`."""
+        return (("", ""),) * self.own_signal_size
+
+    @property
+    def signal_names(self) -> tuple[tuple[str, str], ...]:
+        inner = getattr(self.controller, "signal_names", (("", ""),) * self.controller.signal_size)
+        return (*inner, *self.own_signal_names)
 
     @property
     def state_size(self) -> int:

@@ -20,13 +20,14 @@ from heavytop.compile import Traced, trace_of
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.law_checks import PART, check_sizes
 from heavytop.control.references.reference import Reference
-from heavytop.errors import ControlError, wrong_shape
+from heavytop.errors import ControlError, unknown_name, wrong_shape
 from heavytop.ocp import ChartRates, NodeLayout, Shooting, chart, input_bounds, is_turn, needed_inputs, place
 from heavytop.simulate import RK4, simulate
 from heavytop.system import Model, entries_of
 
 if TYPE_CHECKING:
     from heavytop.compile import Precision
+    from heavytop.control.linear.loop import FeedbackLoop
     from heavytop.control.linear.margins import Margins
 
 
@@ -84,8 +85,10 @@ def riccati(P: np.ndarray, A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.nd
     return 0.5 * (new + new.T), K
 
 
-def stationary(A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Stationary P and K; a ControlError if the inputs do not stabilise the motion to first order."""
+def stationary(
+    A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray, names: Sequence[str] = ()
+) -> tuple[np.ndarray, np.ndarray]:
+    """Stationary P and K; a ControlError that names the states at fault if the inputs do not stabilise the motion to first order."""
     from scipy.linalg import solve_discrete_are
 
     try:
@@ -97,9 +100,75 @@ def stationary(A: np.ndarray, B: np.ndarray, Q: np.ndarray, R: np.ndarray) -> tu
     if not np.all(np.isfinite(K)) or np.max(np.abs(np.linalg.eigvals(A - B @ K))) > 1.0 - MARGIN:
         raise ControlError(
             "no regulator exists here: to first order the inputs do not stabilise the motion. Check that it is in balance, and that "
-            "every state is controllable."
+            f"every state is controllable.{_unreached(A, B, Q, names)}"
         )
     return P, K
+
+
+def _unreached(A: np.ndarray, B: np.ndarray, Q: np.ndarray, names: Sequence[str]) -> str:
+    """Deviations that no input reaches, or that cost nothing, and that do not decay, as text."""
+    if not names:
+        return ""
+    found = []
+    for what, matrix, side in (("no input reaches", A, B), ("no weight acts on", A.T, Q)):
+        rest = _beyond(matrix, side)
+        if rest.shape[1] and np.max(np.abs(np.linalg.eigvals(rest.T @ matrix @ rest))) > 1.0 - LINGERING:
+            size = np.linalg.norm(rest, axis=1)
+            found.append(f"{what} {', '.join(repr(name) for name, one in zip(names, size, strict=True) if one > 0.5)}")
+    return (
+        f" Here {' and '.join(found)}: leave such deviations out by ignore=[...], if the others do not depend on them."
+        if found
+        else ""
+    )
+
+
+def _beyond(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Orthonormal directions (n, k) beyond the reach of B, A B, A^2 B, ..."""
+    within, new = np.zeros((len(A), 0)), B / max(float(np.max(np.abs(B))), 1e-300)
+    while new.shape[1] and within.shape[1] < len(A):
+        left = new - within @ (within.T @ new)
+        U, sizes, _ = np.linalg.svd(left, full_matrices=False)
+        new = U[:, sizes > UNREACHED]
+        within, new = np.concatenate([within, new], axis=1), A @ new
+    return np.linalg.svd(within, full_matrices=True)[0][:, within.shape[1] :] if within.shape[1] else np.eye(len(A))
+
+
+LINGERING, UNREACHED = 1e-6, 1e-7
+"""Distance from the unit circle of a mode that does not decay, and relative size of the effect of the inputs on one that they do not reach."""
+
+
+def deviation_names(model: Model) -> tuple[str, ...]:
+    """Names of the deviations x = (places, velocities): coordinates, ``NAME.turn_x`` for rotation vectors of attitudes, and velocities.
+
+    >>> import heavytop as ht
+    >>> deviation_names(ht.library.cart_pole().derive())
+    ('x.x', 'theta.angle', 'x.v_x', 'theta.rate')
+    >>> deviation_names(ht.library.quadcopter().derive())[2:5]
+    ('hull.z', 'hull.turn_x', 'hull.turn_y')
+    """
+    turns, names, at = is_turn(model.coordinates), list(model.q_names), 0
+    places: list[str] = []
+    while len(places) < len(turns):
+        if not turns[len(places)]:
+            places.append(names[at])
+            at += 1
+            continue
+        joint = names[at].rpartition(".")[0]
+        places += [f"{joint}.turn_{axis}" for axis in "xyz"]
+        while at < len(names) and names[at].rpartition(".")[0] == joint:
+            at += 1
+    return (*places, *model.v_names)
+
+
+def ignored_entries(model: Model, ignore: Sequence[str]) -> list[int]:
+    """Indices of deviations by name; the name of a joint stands for all of its own."""
+    names, found = deviation_names(model), []
+    for given in [ignore] if isinstance(ignore, str) else ignore:
+        own = [k for k, name in enumerate(names) if name == given or name.startswith(f"{given}.")]
+        if not own:
+            raise unknown_name("deviation to ignore", given, names)
+        found += own
+    return sorted(set(found))
 
 
 def periodic(A: Sequence[np.ndarray], B: np.ndarray, Q: Sequence[np.ndarray], R: np.ndarray) -> np.ndarray:
@@ -127,15 +196,38 @@ REPEATS = 1e-6
 """Largest difference of velocities, accelerations and inputs after a period, relative to their size."""
 
 
+COUPLED = 1e-9
+"""Largest effect of an ignored deviation on another one within a step."""
+
+
 class MinimalSteps:
     """Deviations x = (e, v) of a model along states, in minimal coordinates z with loops and constraints: x = T z, z = x[own].
 
     Attributes
     ----------
     T : (n, nx, nz) at each state; the identity without constraints. own : (nz,) entries of x that are z.
+        Ignored entries of x are not among them.
     """
 
-    def __init__(self, model: Model, q: np.ndarray, v: np.ndarray, parameters: Any = None) -> None:
+    def __init__(
+        self, model: Model, q: np.ndarray, v: np.ndarray, parameters: Any = None, ignored: Sequence[int] = ()
+    ) -> None:
+        self._make(model, q, v, parameters)
+        kept = np.array([k not in ignored for k in self.own])
+        self.names = tuple(deviation_names(model)[k] for k in self.own[kept])
+        self.left_out, self.out_names = self.T[:, :, ~kept], [deviation_names(model)[k] for k in self.own[~kept]]
+        self.own, self.T = self.own[kept], self.T[:, :, kept]
+
+    def check_independent(self, A: np.ndarray) -> None:
+        """Raise a ControlError if a deviation depends on an ignored one; A (n, nx, nx) of the steps."""
+        coupled = np.abs(A[:, self.own] @ self.left_out[: len(A)])
+        if coupled.size and np.max(coupled) > COUPLED:
+            _, row, column = np.unravel_index(int(np.argmax(coupled)), coupled.shape)
+            raise ControlError(
+                f"{self.out_names[column]!r} cannot be ignored: {self.names[row]!r} depends on it. Ignore both, or neither."
+            )
+
+    def _make(self, model: Model, q: np.ndarray, v: np.ndarray, parameters: Any) -> None:
         ne, nx = model.coordinates.nv, model.coordinates.nv + model.nv
         if not model.is_constrained:
             self.T, self.own = np.broadcast_to(np.eye(nx), (len(q), nx, nx)), np.arange(nx)
@@ -146,6 +238,12 @@ class MinimalSteps:
         self.T = np.zeros((len(q), nx, len(self.own)))
         self.T[:, :ne, : len(places)], self.T[:, ne:, : len(places)] = tangent.D, tangent.K
         self.T[:, ne:, len(places) :] = tangent.N
+
+    def expanded(self, K: np.ndarray) -> np.ndarray:
+        """Gains (nu, nz) of z as gains (nu, nx) of x."""
+        full = np.zeros((len(K), self.T.shape[1]))
+        full[:, self.own] = K
+        return full
 
     def whole(self, P: np.ndarray) -> np.ndarray:
         """z^T P z as a form (nx, nx) of x."""
@@ -180,9 +278,11 @@ class LinearQuadratic(BaseController):
         inputs: Callable[[np.ndarray], np.ndarray],
         bounds: tuple[np.ndarray, np.ndarray] | None,
         period: float | None = None,
+        ignored: Sequence[int] = (),
     ) -> None:
         self.model, self.reference, self.times, self.gains = model, reference, times, gains
         self.cost_to_go, self._inputs, self._bounds, self.period = cost_to_go, inputs, bounds, period
+        self.ignored = tuple(ignored)
 
     def __repr__(self) -> str:
         along = "at a set point" if len(self.times) == 1 else f"{len(self.times)} gains over {self.times[-1]:g} s"
@@ -196,6 +296,17 @@ class LinearQuadratic(BaseController):
     @property
     def signal_size(self) -> int:
         return sum(self._sizes)
+
+    @property
+    def signal_names(self) -> tuple[tuple[str, str], ...]:
+        m = self.model
+        places = [
+            (f"goal {name}", unit) if unit != "1" else ("", "") for name, unit in zip(m.q_names, m.q_units, strict=True)
+        ]
+        rest = [(f"rest {name}", unit) for name, unit in zip(m.u_names, m.u_units, strict=True)]
+        states = [*m.coordinates.v_names, *(f"rate of {name}" for name in m.v_names)]
+        gains = [(f"gain {u}: {x}", "") for u in m.u_names for x in states]
+        return (*places, *((("", ""),) * m.nv), *rest, *gains)
 
     def signal(self, times: Numbers) -> np.ndarray:
         t = np.asarray(times, dtype=float)
@@ -260,6 +371,12 @@ class LinearQuadratic(BaseController):
         from heavytop.control.linear.margins import margins
 
         return margins(self)
+
+    def loop(self, t: float = 0.0) -> FeedbackLoop:
+        """The linearised loop at a time (s) of its motion: loci, step responses, Bode and Nyquist plots; see :class:`.FeedbackLoop`."""
+        from heavytop.control.linear.margins import loop_of
+
+        return loop_of(self, None, t)
 
     def export_c(
         self, folder: str | Path, *, precision: Precision = "double", footprint: bool = False, name: str = "lqr"
@@ -326,7 +443,7 @@ class LinearQuadratic(BaseController):
         t0, at = self.reference.start_time, self.reference.clock(0.0, model)
         q, v, _ = self.reference(0.0)
         # deviations that satisfy loops and constraints
-        T = MinimalSteps(model, q[None], v[None], self.reference.clock(np.zeros(1), model)).T[0]
+        T = MinimalSteps(model, q[None], v[None], self.reference.clock(np.zeros(1), model), self.ignored).T[0]
         P = T.T @ self.cost_to_go[0] @ T
         root = T @ np.linalg.cholesky(np.linalg.inv(P + 1e-12 * np.trace(P) * np.eye(len(P))))
         parts = []
@@ -361,6 +478,8 @@ def lqr(
     parameters: Mapping[str, Any] | None = None,
     Q: Any = None,
     R: Any = None,
+    N: Any = None,
+    ignore: Sequence[str] = (),
 ) -> LinearQuadratic:
     """Linear-quadratic regulator along a reference: constant at a set point, periodic along a periodic motion, else up to its end.
 
@@ -370,8 +489,11 @@ def lqr(
     reference : a feasible motion with a duration or a period (``plan.reference``), or a configuration (nq,) that inputs within the limits
         can hold.
     cost : weights of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
-    Q, R : instead, full matrices (nx, nx) and (nu, nu) of the deviations x = (place, velocity) and of the inputs, cost x^T Q x + u^T R u per second.
-        One of them replaces its part of ``cost``.
+    Q, R, N : instead, full matrices (nx, nx), (nu, nu) and (nx, nu) of the deviations x = (place, velocity) and of the inputs u, cost
+        x^T Q x + u^T R u + 2 x^T N u per second, as in python-control. Q and R replace their part of ``cost``. Or mappings from names to weights:
+        ``Q={"x.x": 10.0, ("x.x", "theta.rate"): 0.5}``, ``N={("theta.rate", "F"): 0.1}``; names left out weigh nothing in Q and N, and 1 in R.
+        :func:`.deviation_names` lists the names of x.
+    ignore : names of deviations, or of joints, that are not regulated, such as the angles of wheels: nothing else may depend on them.
     final : (nx, nx) terminal cost of a motion with an end; None: that of the regulator at rest, if the motion ends at rest.
     inputs : u_R(times) (n, nu), or constant ones (nu,); default: the inputs the reference requires, for a plan ``plan.inputs``.
     limits : of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or joint limits (``system.limits``, of which efforts apply);
@@ -394,7 +516,10 @@ def lqr(
         reference = Reference.set_point(model, reference)
     reference = reference.with_parameters(parameters, model)
     diagonals = (np.diag(x) for x in (cost or Weights()).vectors(model))
-    Q, R = (_form(*x) for x in zip("QR", (Q, R), diagonals, strict=True))
+    names, ignored = (deviation_names(model), tuple(model.u_names)), ignored_entries(model, ignore)
+    Q = _form("Q", _named("Q", Q, names[0], names[0]), next(diagonals))
+    R = _form("R", _named("R", R, names[1], names[1]), next(diagonals))
+    N = _cross(_named("N", N, *names), Q, R)
     constant, period = reference.is_constant, reference.period if reference.duration is None else None
     if not constant and period is None and reference.duration is None:
         raise ControlError(
@@ -416,16 +541,22 @@ def lqr(
     A, B = linearized_steps(
         model, reference, times[:-1] if not constant else times, h if constant else (end - begin) / count, given
     )
-    Q, R = Q * h, R * h
+    # u = w - R^-1 N^T x takes the cross terms away
+    A, Q, cross = A - B @ np.linalg.solve(R, N.T), h * (Q - N @ np.linalg.solve(R, N.T)), np.linalg.solve(R, N.T)
+    R = R * h
     bounds = input_bounds(model, limits)
     if constant:
         q, v, _ = reference(times)
         at = reference.clock(0.0, model)
         _check_balance(model, q[0], v[0], given(times)[0], bounds, at)
-        P, K = _stationary(MinimalSteps(model, q, v, at), A[0], B[0], Q, R)
-        return LinearQuadratic(model, reference, times, K[None], P[None], given, bounds)
+        minimal = MinimalSteps(model, q, v, at, ignored)
+        minimal.check_independent(A)
+        P, K = _stationary(minimal, A[0], B[0], Q, R)
+        K = K + minimal.expanded(cross @ minimal.T[0])
+        return LinearQuadratic(model, reference, times, K[None], P[None], given, bounds, ignored=ignored)
     q, v, a = reference(times)
-    minimal = MinimalSteps(model, q, v, reference.clock(times, model))
+    minimal = MinimalSteps(model, q, v, reference.clock(times, model), ignored)
+    minimal.check_independent(A)
     T, own = minimal.T, minimal.own
     if period is not None:
         _check_repeats(model, np.concatenate([v, a, given(times)], axis=1)[[0, -1]], period)
@@ -439,14 +570,47 @@ def lqr(
     gains, costs = [], [minimal.whole(P)]
     for k in reversed(range(count)):
         P, K = riccati(P, A[k][own] @ T[k], B[k][own], T[k].T @ Q @ T[k], R)
-        whole = np.zeros((model.nu, T.shape[1]))
-        whole[:, own] = K
-        gains.append(whole)
+        gains.append(minimal.expanded(K + cross @ T[k]))
         costs.append(minimal.whole(P))
     gains.reverse()
     costs.reverse()
     gains.append(gains[-1] if period is None else gains[0])
-    return LinearQuadratic(model, reference, times, np.array(gains), np.array(costs), given, bounds, period)
+    return LinearQuadratic(model, reference, times, np.array(gains), np.array(costs), given, bounds, period, ignored)
+
+
+def _named(what: str, given: Any, rows: tuple[str, ...], columns: tuple[str, ...]) -> Any:
+    """The matrix of a mapping from names, or pairs of names, to weights; anything else is returned as it is."""
+    if not isinstance(given, Mapping):
+        return given
+    matrix = np.eye(len(rows)) if what == "R" else np.zeros((len(rows), len(columns)))
+    for names, weight in given.items():
+        pair = (names, names) if isinstance(names, str) and what != "N" else tuple(names)
+        if (isinstance(names, str) and what == "N") or len(pair) != 2:
+            raise ControlError(f"N of the regulator maps pairs (deviation, input) to weights, got {names!r}.")
+        for name, known in zip(pair, (rows, columns), strict=True):
+            if name not in known:
+                raise unknown_name(f"name in {what} of the regulator", name, known)
+        i, j = rows.index(pair[0]), columns.index(pair[1])
+        matrix[i, j] = float(weight)
+        if what != "N":
+            matrix[j, i] = float(weight)
+    return matrix
+
+
+def _cross(given: Any, Q: np.ndarray, R: np.ndarray) -> np.ndarray:
+    """N (nx, nu), checked: the whole cost must not be negative."""
+    shape = (len(Q), len(R))
+    if given is None:
+        return np.zeros(shape)
+    N = numbers(given, "N of the regulator")
+    if N.shape != shape:
+        raise wrong_shape("N of the regulator", shape, N.shape, "One row per deviation, one column per input.")
+    least = np.linalg.eigvalsh(Q - N @ np.linalg.solve(R, N.T))[0]
+    if not least >= -1e-12 * max(1.0, float(np.max(np.abs(Q)))):
+        raise ControlError(
+            f"N of the regulator makes the cost negative: Q - N R^-1 N^T has the eigenvalue {least:.4g}. Take smaller cross terms."
+        )
+    return N
 
 
 def _form(name: str, given: Any, default: np.ndarray) -> np.ndarray:
@@ -507,10 +671,8 @@ def _stationary(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Stationary P (nx, nx) and K (nu, nx) of all deviations at rest."""
     T, own = minimal.T[0], minimal.own
-    P, K = stationary(A[own] @ T, B[own], T.T @ Q @ T, R)
-    whole = np.zeros((B.shape[1], len(T)))
-    whole[:, own] = K
-    return minimal.whole(P), whole
+    P, K = stationary(A[own] @ T, B[own], T.T @ Q @ T, R, minimal.names)
+    return minimal.whole(P), minimal.expanded(K)
 
 
 def cost_of_rest(

@@ -15,7 +15,8 @@ import numpy as np
 from heavytop._arrays import Numbers
 from heavytop._format import Brief
 from heavytop.control.linear.analysis import linearize, random_states, region_of_attraction
-from heavytop.control.linear.lqr import LinearQuadratic
+from heavytop.control.linear.loop import FeedbackLoop
+from heavytop.control.linear.lqr import LinearQuadratic, deviation_names
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError
 from heavytop.simulate import Controller, Feedback
@@ -182,6 +183,33 @@ def loop_matrices(law: FeedbackLaw | LinearQuadratic, reference: Reference, t: f
     open_loop[:states, :states] = free
     open_loop[:states, states:] = 0.0
     return open_loop, open_loop - closed
+
+
+def loop_of(
+    law: FeedbackLaw | LinearQuadratic, reference: Reference | Numbers | None = None, t: float = 0.0
+) -> FeedbackLoop:
+    """The loop of a law about a reference at a time (s); default: the configuration it is made for, else the neutral one."""
+    model = law.model
+    if isinstance(law, LinearQuadratic):
+        reference = law.reference
+    elif reference is None:
+        place = getattr(law, "at", None)
+        reference = model.neutral() if place is None else place
+    if not isinstance(reference, Reference):
+        reference = Reference.set_point(model, np.asarray(reference, dtype=float))
+    open_loop, cut = loop_matrices(law, reference, t)
+    q, v, a = reference(t)
+    parameters = None
+    if isinstance(law, LinearQuadratic):
+        u, parameters = law(t + reference.start_time, q, v), reference.clock(t, model)
+    else:
+        u = law(q, v, q, v, a)
+    _, B = model.linearize(q, v, u, parameters)
+    more = len(open_loop) - len(B)
+    B = np.concatenate([B, np.zeros((more, model.nu))])
+    names = model.minimal_tangent(q, v, parameters=parameters).names if model.is_constrained else deviation_names(model)
+    names = tuple(names)[: len(open_loop) - more] + tuple(f"z{i + 1}" for i in range(more))
+    return FeedbackLoop(open_loop, B, np.linalg.pinv(B) @ cut, names, tuple(model.u_names), model.name)
 
 
 def _phase_and_delay(open_loop: np.ndarray, cut: np.ndarray) -> tuple[float, float, float]:

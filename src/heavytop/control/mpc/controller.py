@@ -42,6 +42,8 @@ TRUST, LARGE_GAP = (0.2, 1.5), 0.3
 """Trust region: bounds of the turn (rad) of a node in one iteration; it halves while gaps of attitudes (rad) are large, else doubles."""
 FAR_TURN, PATIENCE, SETTLING = 1.0, 4, 10
 """A motion turned by more than FAR_TURN (rad) whose cost has risen over PATIENCE samples is restarted, again after SETTLING more at the earliest."""
+CLOSED, MORE = 0.03, 12
+"""Gap (rad) up to which a far turned motion counts as closed, and most further iterations of a sample to close it."""
 HOPELESS_GAP = 100.0
 """Gap of attitudes (2 tan of half the angle) that no linearisation closes."""
 MEMORY = ("q", "v", "u", "_time", "_statistics", "_costs", "_wait", "_trust", "_known")
@@ -290,8 +292,13 @@ class Predictive(BaseController):
                 self._time += moves * self.step
         if np.isfinite(q).all() and np.isfinite(v).all():
             self.q[0], self.v[0] = q, v
+            is_open = False
             for _ in range(self.iterations):
-                self._iterate(q_R, v_R, u_R)
+                is_open = self._iterate(q_R, v_R, u_R)
+            for _ in range(MORE):
+                if not is_open:
+                    break
+                is_open = self._iterate(q_R, v_R, u_R)
         else:
             self._statistics.failures += 1  # the state is unknown: use the previously planned inputs
         if len(self.seconds) >= KEPT_SECONDS:
@@ -308,11 +315,13 @@ class Predictive(BaseController):
         name, value, shape = next(x for x in zip("qv", (q, v), self._shapes, strict=True) if x[1].shape != x[2])
         return wrong_shape(f"{name} of {self.model.name!r} (in predictive control)", shape, value.shape)
 
-    def _iterate(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
+    def _iterate(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> bool:
+        """One step of the optimisation; whether the motion was far turned with gaps, so that it is not yet a motion of the model."""
         ne = self.rates.ne
         linear = self._moves.linear(self.q, self.v, self.u, q_R, v_R)
         deviation = self._program.weighed(linear.away)
         gap, cost = self._watch(linear, deviation, u_R)
+        is_open = bool(gap > CLOSED and np.abs(linear.away[:, self._turns]).max(initial=0.0) > FAR_TURN)
         if self._is_dead_end(linear, gap, cost):
             self._wait, self._trust = PATIENCE + SETTLING, TRUST[1]
             self._restart(q_R, v_R, u_R)
@@ -327,7 +336,7 @@ class Predictive(BaseController):
             planned = self.u
             self._restart(q_R, v_R, u_R)
             self.u = planned
-            return
+            return False
         du, dx = solved
         turned = np.linalg.norm(dx[:, self._angles], axis=1)
         if turned.max(initial=0.0) > self._trust:
@@ -335,6 +344,7 @@ class Predictive(BaseController):
         self.u = np.clip(self.u + du, *self._limits)  # rounding of the solver
         self.q[1:] = self._moves.moved(dx[:, :ne])
         self.v[1:] += dx[:, ne:]
+        return is_open
 
     def _only(self, kept: tuple[np.ndarray, np.ndarray], known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounded values and slopes with those that are not finite moved inside their bounds; such a sample counts as a failure."""

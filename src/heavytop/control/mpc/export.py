@@ -65,7 +65,7 @@ def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predic
     speeds = straight.outputs["w"][0]
     values = {
         "MARK": MARK, "LABEL": label, "L": label, "GUARD": label.upper(), "N": ahead.horizon, "NQ": m.nq, "NV": m.nv, "NU": m.nu,
-        "NX": ahead.rates.nx, "NE": ahead.rates.ne, "PATIENCE": controller.PATIENCE, "SETTLING": controller.SETTLING,
+        "NX": ahead.rates.nx, "NE": ahead.rates.ne, "MORE": controller.MORE, "PATIENCE": controller.PATIENCE, "SETTLING": controller.SETTLING,
         "BLOCK_ROUNDS": BLOCK_ROUNDS, "ROUNDS": ROUNDS_EACH * ahead.horizon * m.nu,
         "SPEEDS": speeds, "SPEED": "moved[i]" if speeds == m.nv else "v_R[k * NV + i]",
         "PREDICTION": f"{label}_prediction", "STRAIGHT": f"{label}_straight", "MOVE": f"{label}_move", "ITERATIONS": ahead.iterations,
@@ -129,7 +129,7 @@ def _tables(ahead: Predictive) -> str:
     program, nx = ahead._program, ahead.rates.nx
     angles, turns = np.zeros(nx), np.zeros(nx)
     angles[ahead._angles], turns[ahead._turns] = 1, 1
-    names = ("TRUST_LOW", "TRUST_HIGH", "LARGE_GAP", "FAR_TURN", "HOPELESS_GAP")
+    names = ("TRUST_LOW", "TRUST_HIGH", "LARGE_GAP", "FAR_TURN", "HOPELESS_GAP", "CLOSED")
     numbers = (*controller.TRUST, *(getattr(controller, name) for name in names[2:]))
     lines = [f"#define {name} {float(number)!r}" for name, number in zip(names, numbers, strict=True)]
     lines += [

@@ -79,8 +79,8 @@ class DragReference:
         return leaned(motion.R, specific - d), motion, acceleration, d
 
 
-LIGHTEST = 2.0
-"""Least specific thrust (m/s^2) when a disturbance lifts the vehicle: its axis stays upwards."""
+LIGHTEST = 0.2
+"""Least specific thrust, per gravity, when a disturbance lifts the vehicle: its axis stays upwards."""
 
 
 class Compensated(Wrapper):
@@ -122,7 +122,7 @@ class Compensated(Wrapper):
             speeds = reference_speeds(self.hull, self.actuators, specific)
             there = self.drag.acceleration(self.hull, wanted, speeds)
             d = d + np.matvec(motion.R, here) - np.matvec(wanted.R, there)
-        lift = np.minimum(d[2], -self.hull.gravity[2] - LIGHTEST)
+        lift = np.minimum(d[2], -(1 - LIGHTEST) * self.hull.gravity[2])
         return vector(d[0], d[1], lift)
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
@@ -143,9 +143,12 @@ class Compensated(Wrapper):
         """The mean thrust divided by its scale; differences, which turn the vehicle, stay."""
         if "thrust_scale" not in at.signals:
             return u
-        scale, nu = at.signals["thrust_scale"][0], self.model.nu
-        # rotors at rest stay at rest: the others share the missing thrust
-        turns = [np.where(u[k] > 0, 1.0, 0.0) for k in range(nu)]
-        total, count = sum((u[k] for k in range(nu)), start=0.0), sum(turns, start=0.0)
-        extra = (1 / scale - 1) * total / np.maximum(count, 1.0)
+        scale, nu, along = at.signals["thrust_scale"][0], self.model.nu, self.hull.wrenches[2]
+        # more thrust without a moment; rotors at rest stay at rest: the others share the missing thrust
+        share = np.maximum(np.linalg.pinv(self.hull.wrenches) @ np.eye(6)[2], 0.0)
+        turns = [share[k] * np.where(u[k] > 0, 1.0, 0.0) for k in range(nu)]
+        total = sum((along[k] * u[k] for k in range(nu)), start=0.0)
+        least = float(np.min(share[share > 0] * along[share > 0], initial=1.0))
+        shared = sum((along[k] * turns[k] for k in range(nu)), start=0.0)
+        extra = (1 / scale - 1) * total / np.maximum(shared, least)
         return vector(*(np.maximum(u[k] + turns[k] * extra, np.minimum(u[k], 0.0)) for k in range(nu)))

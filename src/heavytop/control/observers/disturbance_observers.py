@@ -125,6 +125,7 @@ class ForceObserver(_Observer):
     Parameters
     ----------
     controller : inside. model : of the vehicle. time : s. largest : m/s^2, longest estimate. drag : known drag.
+    noise : of the accelerometer, m/s^2. quiet : largest deviation of the estimate per sample by this noise, m/s^2: it slows the observer.
 
     Examples
     --------
@@ -137,10 +138,20 @@ class ForceObserver(_Observer):
     provides: Mapping[str, int] = {"force": 3}
 
     def __init__(
-        self, controller: Any, model: Model, time: float = 0.03, largest: float = 8.0, drag: AirDrag | None = None
+        self,
+        controller: Any,
+        model: Model,
+        time: float = 0.03,
+        largest: float = 8.0,
+        drag: AirDrag | None = None,
+        noise: float = 0.0,
+        quiet: float = np.inf,
     ) -> None:
         super().__init__(controller, model, time, 3)
-        self.largest, self.drag = largest, drag
+        self.largest, self.drag, self.noise, self.quiet = largest, drag, float(noise), float(quiet)
+
+    def _gain(self, at: Seen) -> float:
+        return min(super()._gain(at), self.quiet / self.noise) if self.noise else super()._gain(at)
 
     def _force(self, at: Seen) -> Array:
         if "force" in at.shared:
@@ -168,11 +179,17 @@ class ForceObserver(_Observer):
 class MomentObserver(_Observer):
     """Reports ``moment``: the angular acceleration (3,) in body axes that the inputs do not explain, rad/s^2.
 
-    From the change of the gyro's reading over a sample; of first order with the time constant ``time``.
+    An observer of the angular velocity, driven by the thrusts: with the error e of the gyro from the prediction, the estimates are
+
+        omega <- omega_predicted + k e,    moment <- moment + (s / h) e,    s = 1 - exp(-h / time).
+
+    k is 1 unless the noise of the gyro is given with a bound: then k and s are as small as it takes, and the angular velocity is filtered.
 
     Parameters
     ----------
     controller : inside. model : of the vehicle. time : s. largest : rad/s^2 about each axis, largest estimate.
+    noise : of the gyro, rad/s. quiet : (3,) largest deviation, per sample, of the angular acceleration that noise may demand, rad/s^2.
+    damping : (3,) angular acceleration that the law demands per angular velocity, 1/s.
 
     Examples
     --------
@@ -184,26 +201,58 @@ class MomentObserver(_Observer):
 
     provides: Mapping[str, int] = {"moment": 3}
 
-    def __init__(self, controller: Any, model: Model, time: float = 0.03, largest: float = 60.0) -> None:
+    def __init__(
+        self,
+        controller: Any,
+        model: Model,
+        time: float = 0.03,
+        largest: float = 60.0,
+        noise: float = 0.0,
+        quiet: Any = np.inf,
+        damping: Any = 0.0,
+    ) -> None:
         super().__init__(controller, model, time, 3)
-        self.largest = largest
+        self.largest, self.noise = largest, float(noise)
+        self.quiet, self.damping = (np.broadcast_to(np.asarray(x, dtype=float), (3,)) for x in (quiet, damping))
 
-    def _moment(self, at: Seen) -> Array:
-        if "moment" in at.shared:
-            return at.shared["moment"]
+    def gains(self, period: float) -> tuple[np.ndarray, np.ndarray]:
+        """k and s (3,) about each axis: half of the bound is left to each."""
+        share = np.full(3, 1 - float(np.exp(-period / self.time)))
+        if not self.noise:
+            return np.ones(3), share
+        # noise changes the demand by sqrt(2) noise (damping k + s / h) from one sample to the next
+        half = 0.5 * self.quiet / (np.sqrt(2) * self.noise)
+        k = np.clip(half / np.maximum(self.damping, 1e-9), LEAST_GAIN, 1.0)
+        return k, np.minimum(share, np.where(k < 1, np.minimum(half * period, k * k / 4), half * period))
+
+    def _estimates(self, at: Seen) -> tuple[Array, Array]:
+        """Angular velocity (3,) and moment (3,)."""
+        if "estimates" in at.shared:
+            return at.shared["estimates"]
         omega, (before, started, old) = self._motion(at).omega, self._memory_parts(at)
         _, moment = self.hull.forces(self._thrusts(at))
         expected = self.hull.angular_acceleration(0.5 * (omega + before), moment)
-        raw = (omega - before) / at.period - expected
-        share = started * self._gain(at)
-        at.shared["moment"] = within(old + share * (raw - old), -self.largest, self.largest)
-        return at.shared["moment"]
+        error = omega - before - at.period * (expected + old)
+        k, share = self.gains(at.period)
+        found = within(old + started * (share / at.period) * error, -self.largest, self.largest)
+        filtered = omega if np.all(k == 1) else omega - started * (1 - k) * error
+        at.shared["estimates"] = (filtered, found)
+        return filtered, found
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
-        return {"moment": self._moment(at)}
+        omega, moment = self._estimates(at)
+        if not self.noise:
+            return {"moment": moment}
+        q, v, _ = self.hull.coordinates(self._motion(at)._replace(omega=omega))
+        return {"moment": moment, "q": q, "v": v}
 
     def following(self, at: Seen, u: Array) -> Array:
-        return concatenate(u, self._motion(at).omega, np.ones(1), self._moment(at))
+        omega, moment = self._estimates(at)
+        return concatenate(u, omega, np.ones(1), moment)
 
     def channels(self, at: Seen, u: Array) -> dict[str, Array]:
-        return {"disturbing_angular_acceleration": self._moment(at)}
+        return {"disturbing_angular_acceleration": self._estimates(at)[1]}
+
+
+LEAST_GAIN = 0.1
+"""Smallest share of an error of the angular velocity that is corrected within a sample."""

@@ -28,13 +28,14 @@ class HullMotion(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Hull:
-    """Mass, inertia and wrenches of a model that is one free body with its origin in the centre of mass.
+    """Mass, inertia and wrenches of a model that is one free body. Motions are those of its centre of mass.
 
     Attributes
     ----------
     model : whose coordinates are used.
-    mass : kg. moment : (3, 3) about the centre of mass, kg m^2. wrenches : (6, nu) force and moment per unit of every input, body axes.
-    gravity : (3,) m/s^2.
+    mass : kg. moment : (3, 3) about the centre of mass, kg m^2. wrenches : (6, nu) force and moment about the centre of mass per unit of
+        every input, body axes.
+    gravity : (3,) m/s^2. com : (3,) centre of mass in the axes of the body, m.
 
     Examples
     --------
@@ -49,6 +50,7 @@ class Hull:
     moment: np.ndarray
     wrenches: np.ndarray
     gravity: np.ndarray
+    com: np.ndarray
 
     @classmethod
     def of(cls, model: Model) -> Hull:
@@ -57,7 +59,7 @@ class Hull:
         Raises
         ------
         ControlError
-            The model is not one free body, or its origin is not its centre of mass.
+            The model is not one free body.
         """
         joints = model.description.joints
         if len(joints) != 1 or not isinstance(joints[0].joint, Free):
@@ -67,21 +69,16 @@ class Hull:
             )
         inertia, own = model.description.inertias[joints[0].b], model.description.parameters
         mass, com, moment = (at_defaults(x, own) for x in (inertia.mass, inertia.com, inertia.moment_at_com))
-        if np.max(np.abs(com)) > 1e-9:
-            raise ControlError(
-                f"the origin of {joints[0].b!r} must be its centre of mass for observers and prediction, but the centre is at {com.tolist()}. "
-                "Describe the rotors relative to the centre of mass."
-            )
         q, rest = model.neutral(), np.zeros(model.nv)
         still = model.acceleration(q, rest, np.zeros(model.nu))
         columns = []
         for unit in np.eye(model.nu):
             pushed = model.acceleration(q, rest, unit) - still
-            columns.append(np.concatenate([mass * pushed[:3], moment @ pushed[3:]]))
+            columns.append(np.concatenate([mass * (pushed[:3] + np.cross(pushed[3:], com)), moment @ pushed[3:]]))
         wrenches = np.array(columns).T
         wrenches[np.abs(wrenches) < 1e-12 * np.max(np.abs(wrenches))] = 0.0  # rounding
         moment = np.where(np.abs(moment) < 1e-12 * np.max(np.abs(moment)), 0.0, moment)
-        return cls(model, float(mass), moment, wrenches, at_defaults(model.description.gravity, own))
+        return cls(model, float(mass), moment, wrenches, at_defaults(model.description.gravity, own), np.asarray(com))
 
     @property
     def joint(self) -> Any:
@@ -92,8 +89,23 @@ class Hull:
         G = self.joint.pose(q)
         J = self.joint.jacobian(q)
         xi = np.matvec(J, v) if is_symbolic(J) or not np.array_equal(J, np.eye(6)) else v
-        R = se3.rotation(G)
-        return HullMotion(se3.position(G), R, np.matvec(R, part(xi, 0, 3)), part(xi, 3, 6))
+        R, velocity, omega = se3.rotation(G), part(xi, 0, 3), part(xi, 3, 6)
+        if not self.is_centred:
+            velocity = velocity + np.cross(omega, self.com)
+        return HullMotion(self._centre(se3.position(G), R), R, np.matvec(R, velocity), omega)
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether the origin of the body is its centre of mass."""
+        return not np.any(self.com)
+
+    def _centre(self, r: Array, R: Array, sign: float = 1.0) -> Array:
+        """The centre of mass for the origin r, or the origin for the centre of mass (sign -1)."""
+        return r if self.is_centred else r + sign * np.matvec(R, self.com)
+
+    def _swing(self, omega: Array, omega_rate: Array) -> Array:
+        """Acceleration (3,) of the centre of mass relative to the origin, body axes."""
+        return np.cross(omega_rate, self.com) + np.cross(omega, np.cross(omega, self.com))
 
     def coordinates(
         self, motion: HullMotion, acceleration: Array | None = None, omega_rate: Array | None = None
@@ -101,10 +113,16 @@ class Hull:
         """q, v and a of a motion; the acceleration (3,) of the centre in world axes, the angular one in body axes, zero by default."""
         back = transpose(motion.R)
         v_lin = np.matvec(back, motion.velocity)
-        rate = np.zeros(3) if acceleration is None else np.matvec(back, acceleration) - np.cross(motion.omega, v_lin)
         turn = np.zeros(3) if omega_rate is None else omega_rate
+        if not self.is_centred:
+            v_lin = v_lin - np.cross(motion.omega, self.com)
+        rate = np.zeros(3)
+        if acceleration is not None:
+            rate = np.matvec(back, acceleration) - np.cross(motion.omega, v_lin)
+            rate = rate if self.is_centred else rate - self._swing(motion.omega, turn)
         xi, xi_rate = concatenate(v_lin, motion.omega), concatenate(rate, turn)
-        return coordinates_of_motion(self.model, se3.pose(motion.R, motion.r), xi, xi_rate)
+        pose = se3.pose(motion.R, self._centre(motion.r, motion.R, -1.0))
+        return coordinates_of_motion(self.model, pose, xi, xi_rate)
 
     def reference(self, q_R: Array, v_R: Array, a_R: Array) -> tuple[HullMotion, Array, Array]:
         """The motion of a reference, its acceleration (3,) in world axes and its angular acceleration (3,) in body axes.
@@ -113,10 +131,13 @@ class Hull:
         """
         motion = self.motion(q_R, v_R)
         linear, turn = part(a_R, 0, 3), part(a_R, 3, 6)
+        swing = np.zeros(3) if self.is_centred else self._swing(motion.omega, turn)
         if self.joint.velocity == "mixed":
-            return motion, linear, turn
+            return motion, linear if self.is_centred else linear + np.matvec(motion.R, swing), turn
         v_lin = np.matvec(transpose(motion.R), motion.velocity)
-        return motion, np.matvec(motion.R, linear + np.cross(motion.omega, v_lin)), turn
+        if not self.is_centred:
+            v_lin = v_lin - np.cross(motion.omega, self.com)
+        return motion, np.matvec(motion.R, linear + swing + np.cross(motion.omega, v_lin)), turn
 
     def forces(self, u: Array) -> tuple[Array, Array]:
         """Force (3,) and moment (3,) of the inputs, body axes."""

@@ -18,8 +18,10 @@ from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull
 from heavytop.system import Model
 
-LAGS = (0.004, 0.008, 0.015, 0.025, 0.04, 0.06, 0.09)
-"""Candidates of the lag, s."""
+LAGS = (0.1, 0.2, 0.375, 0.625, 1.0, 1.5, 2.25)
+"""Candidates of the lag per longest delay."""
+SLOWER = 1.6
+"""The longest candidate is at least this multiple of the assumed lag."""
 FOLLOWING = 0.02
 """Share of its error by which a model is drawn to the measurement at every sample."""
 
@@ -30,7 +32,8 @@ class Identified(Wrapper):
     Parameters
     ----------
     model, actuators : of the vehicle; the actuators' lag and ``delay`` are the initial guess.
-    longest : longest candidate of the delay, s. lags : candidates of the lag, s. memory : time constant in which errors are forgotten, s.
+    longest : longest candidate of the delay, s. lags : candidates of the lag, s; None: from a tenth to more than twice ``longest``, or 1.6
+        times the assumed lag, which is one of them. memory : time constant in which errors are forgotten, s.
 
     Examples
     --------
@@ -51,7 +54,7 @@ class Identified(Wrapper):
         actuators: Propellers,
         delay: float = 0.0,
         longest: float = 0.04,
-        lags: tuple[float, ...] = LAGS,
+        lags: tuple[float, ...] | None = None,
         memory: float = 1.0,
     ) -> None:
         super().__init__(controller)
@@ -59,6 +62,9 @@ class Identified(Wrapper):
         self.memory, self.hull = memory, Hull.of(model)
         # the assumed lag takes the place of the one nearest to it
         guess = float(np.mean(actuators.time_constant))
+        if lags is None:
+            *shorter, last = (share * longest for share in LAGS)
+            lags = (*shorter, max(last, SLOWER * guess))
         nearest = min(lags, key=lambda lag: abs(np.log(lag / guess)))
         self.lags = tuple(guess if lag == nearest else lag for lag in lags)
 

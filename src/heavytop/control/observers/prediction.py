@@ -70,7 +70,19 @@ class Predicted(Wrapper):
     def _beyond(self, period: float, lag: Any) -> Any:
         if self.ahead is not None:
             return self.ahead
-        return 0.5 * period + np.minimum(lag, self.lag_left)
+        return 0.5 * period + self._left(lag)
+
+    def _left(self, lag: Any) -> Any:
+        """Time (s) for which the actuators still act as before."""
+        return np.minimum(lag, self.lag_left)
+
+    def _saturated(self, at: Seen) -> Array:
+        """1 if half of the last commands or more were at their limits, where the lag cannot be inverted; 0 for none of them."""
+        act, nu = self.actuators, self.model.nu
+        low, high = (float(act.level(np.asarray(bound))) for bound in (act.lowest, act.highest))
+        last, slack = sent(at, nu, 1), 1e-6 * (high - low) if np.isfinite(high - low) else 0.0
+        beyond = [np.where((last[k] <= low + slack) + (last[k] >= high - slack) > 0, 1.0, 0.0) for k in range(nu)]
+        return np.minimum(2 / nu * sum(beyond, start=0.0), 1.0)
 
     def _predicted(self, at: Seen) -> tuple[HullMotion, Array]:
         """The motion when the command acts, and the levels now."""
@@ -103,7 +115,14 @@ class Predicted(Wrapper):
             old = delay > (i - 0.5) * unit
             motion = HullMotion(*(np.where(old, new, same) for new, same in zip(after, motion, strict=True)))
             levels = np.where(old, later, levels)
-        motion = self._moved(motion, act.output(levels), known, self._beyond(at.period, lag))
+        if self.ahead is not None or not self.needs_reference:
+            motion = self._moved(motion, act.output(levels), known, self._beyond(at.period, lag))
+        else:
+            left = self._left(lag)
+            left = left + np.maximum(lag - left - at.period, 0.0) * self._saturated(at)
+            motion = self._moved(motion, act.output(levels), known, left)
+            _, acceleration, turn = self.hull.reference(*at.reference)
+            motion = accelerated(motion, acceleration, turn, 0.5 * at.period)
         at.shared["predicted"] = (motion, levels)
         return motion, levels
 
@@ -132,13 +151,21 @@ class Predicted(Wrapper):
         hull = self.hull
         h = self._beyond(at.period, at.signals.number("lag", 0.0)) - self.lead_time
         m, acceleration, turn = hull.reference(*at.reference)
-        spin = m.omega + 0.5 * h * turn
-        velocity = m.velocity + h * acceleration
-        moved = HullMotion(
-            m.r + 0.5 * h * (m.velocity + velocity), m.R @ so3.cayley(h * spin), velocity, m.omega + h * turn
-        )
+        moved = accelerated(m, acceleration, turn, h)
         q, v, a = hull.coordinates(moved, acceleration, turn)
         return {"q_R": q, "v_R": v, "a_R": a}
+
+
+def accelerated(m: HullMotion, acceleration: Array, turn: Array, h: Any) -> HullMotion:
+    """The motion h later with a constant acceleration (3,) in world axes and a constant angular one (3,) in body axes.
+
+    >>> rest = HullMotion(np.zeros(3), np.eye(3), np.zeros(3), np.zeros(3))
+    >>> accelerated(rest, np.array([0.0, 0.0, 2.0]), np.zeros(3), 0.5).r
+    array([0.  , 0.  , 0.25])
+    """
+    velocity, spin = m.velocity + h * acceleration, m.omega + 0.5 * h * turn
+    place = m.r + 0.5 * h * (m.velocity + velocity)
+    return HullMotion(place, m.R @ so3.cayley(h * spin), velocity, m.omega + h * turn)
 
 
 def turned(phi: Array, x: Array) -> Array:

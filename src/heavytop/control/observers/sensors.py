@@ -129,6 +129,10 @@ class Sensed(Wrapper):
         self.model, self.sensors = model, sensors or Sensors()
         self.hull, self.members = Hull.of(model), as_members(members)
 
+    def margins(self, *given: Any, **named: Any) -> Any:
+        """Those of the controller inside: sensors do not change them."""
+        return self.controller.margins(*given, **named)
+
     # --- sizes ---------------------------------------------------------------------------------------------------------------
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,7 @@ from heavytop._arrays import finite_matrix
 from heavytop._format import counted
 from heavytop.control.limits.thrust_sector import Sector, TiltLimits
 from heavytop.errors import ControlError
-from heavytop.ocp import Limits
+from heavytop.ocp import Limits, input_bounds
 
 if TYPE_CHECKING:
     from heavytop.control.references.reference import Reference
@@ -152,6 +153,8 @@ def feasibility(
     terms = np.maximum(np.abs(force), np.abs(still)) + np.matvec(np.abs(B), np.abs(u))
     sizes = plant.evaluate("velocity_sizes", q, parameters=at)
     largest = np.max(terms * sizes, initial=0.0)  # all as moments
+    if isinstance(limits, Mapping):  # by input, or joint limits of a system
+        limits = input_bounds(plant, limits)
     bounds = Limits.of(limits)
     beyond = () if bounds is None else exceeded(plant, bounds, times, u)
     outside = tuple(name for name in plant.u_names if any(name in e.inputs for e in beyond))

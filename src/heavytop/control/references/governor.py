@@ -11,10 +11,12 @@ from heavytop._arrays import Array
 from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.control.observers.hull import Hull, HullMotion, limited
 from heavytop.errors import ControlError
-from heavytop.system import Model
+from heavytop.system import GRAVITY, Model
 
-GENTLE = 12.0
-"""Largest acceleration (m/s^2) demanded by an error of position, or by one of velocity."""
+GENTLE, SPARE = 1.22, 0.5
+"""Largest acceleration demanded by an error of position, or by one of velocity: per gravity, and per acceleration by the spare thrust."""
+HOMING, BRAKING = 0.2, 0.6
+"""Rate of the approach per frequency of the position loop; its largest speed times that frequency, per acceleration, is 1 / BRAKING."""
 
 
 class Governed(Wrapper):
@@ -27,6 +29,8 @@ class Governed(Wrapper):
     ----------
     controller : a law without a reference. model : of the vehicle.
     distance : m. velocity : m/s. speed : largest speed of approach, m/s. homing : 1/s, speed per distance beyond ``distance``.
+        Defaults: distance and velocity from the prototype and the spare thrust, see :func:`gentle`; 3.3 times the velocity; 0.4 velocity /
+        distance.
 
     Examples
     --------
@@ -44,15 +48,17 @@ class Governed(Wrapper):
         model: Model,
         distance: float | None = None,
         velocity: float | None = None,
-        speed: float = 4.0,
-        homing: float = 1.0,
+        speed: float | None = None,
+        homing: float | None = None,
     ) -> None:
         super().__init__(controller)
         self.model, self.hull = model, Hull.of(model)
-        own = gentle(self.law) if distance is None or velocity is None else (distance, velocity)
+        own = gentle(self.law, self.hull) if distance is None or velocity is None else (distance, velocity)
         self.distance = own[0] if distance is None else float(distance)
         self.velocity = own[1] if velocity is None else float(velocity)
-        self.speed, self.homing = float(speed), float(homing)
+        # a critically damped position loop with these limits has the frequency 2 velocity / distance
+        self.speed = 2 * self.velocity / BRAKING if speed is None else float(speed)
+        self.homing = 2 * HOMING * self.velocity / self.distance if homing is None else float(homing)
         if not (self.distance > 0 and self.velocity > 0 and self.speed > 0 and self.homing > 0):
             raise ControlError("distance, velocity, speed and homing of a governor must be positive.")
 
@@ -69,8 +75,13 @@ class Governed(Wrapper):
         return {"q_R": q, "v_R": v, "a_R": a}
 
 
-def gentle(law: Any) -> tuple[float, float]:
-    """Errors of position (m) and of velocity (m/s) that demand :data:`GENTLE` each, from the stiffness and damping of a prototype."""
+def gentle(law: Any, hull: Hull) -> tuple[float, float]:
+    """Errors of position (m) and of velocity (m/s) that demand a gentle acceleration each, for the law of a hull.
+
+    With stiffness k, damping d and mass m of the prototype, gravity g and the largest thrust per weight L:
+
+        a = g min(1.22, (L - 1) / 2),    distance = a m / k,    velocity = a m / d.
+    """
     prototype = getattr(law, "prototype", None)
     if prototype is None:
         raise ControlError(f"{law!r} has no prototype: give distance and velocity of the governor.")
@@ -83,4 +94,20 @@ def gentle(law: Any) -> tuple[float, float]:
         raise ControlError(
             "the prototype has no stiffness or damping relative to the world: give distance and velocity."
         )
-    return GENTLE * mass / stiffness, GENTLE * mass / damping
+    gravity = float(np.linalg.norm(hull.gravity)) or GRAVITY
+    acceleration = gravity * max(min(GENTLE, SPARE * (lift(law, hull) - 1)), LEAST)
+    return acceleration * mass / stiffness, acceleration * mass / damping
+
+
+LEAST = 0.05
+"""Smallest acceleration that a governor allows, per gravity: of vehicles that hardly lift themselves."""
+
+
+def lift(law: Any, hull: Hull) -> float:
+    """Largest thrust along the body's z axis per weight, within the limits of a law; infinite without limits or weight."""
+    weight, limits = hull.mass * float(np.linalg.norm(hull.gravity)), getattr(law, "limits", None)
+    if limits is None or not weight:
+        return np.inf
+    along = hull.wrenches[2]
+    low, high = (np.where(along == 0, 0.0, bound) for bound in limits.bounds(hull.model))
+    return float(np.sum(np.maximum(along * low, along * high))) / weight

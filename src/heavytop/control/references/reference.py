@@ -99,7 +99,7 @@ class Reference(Value):
         """
         ends = "without an end" if self.duration is None else f"{self.duration:g} s"
         ends = f"every {self.period:g} s" if self.duration is None and self.period is not None else ends
-        return f"Reference({self.model.name!r}: {'at rest' if self.is_constant else ends})"
+        return f"{type(self).__name__}({self.model.name!r}: {'at rest' if self.is_constant else ends})"
 
     # --- construction -----------------------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class Reference(Value):
 
         Parameters
         ----------
-        limits : limits of the inputs.
+        limits : limits of the inputs: a pair, ``control.Limits``, a mapping from inputs to pairs, or joint limits (``system.limits``).
         until : end of the checked time span; default: :attr:`horizon`.
         model : another model in the same coordinates.
         """

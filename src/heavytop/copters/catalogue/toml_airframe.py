@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from heavytop.copters.airframe import Rotor
 from heavytop.copters.hover_feasibility import check_hover
 from heavytop.copters.limbs import Limb, check_limbs
 from heavytop.copters.propulsion import TYPICAL_LAG, Propulsion
+from heavytop.copters.skids import Skids
+from heavytop.copters.stacks import STACKS
 from heavytop.copters.vehicle import GRAVITY, Vehicle
 from heavytop.copters.vehicles import multicopter
 from heavytop.errors import HeavytopError
@@ -55,6 +58,10 @@ def _moment(x: Any) -> bool:
     return _vector(x, _positive)
 
 
+def _bounce(x: Any) -> bool:
+    return isinstance(x, list) and len(x) == 2 and all(map(_positive, x)) and x[0] <= 1
+
+
 def _range(x: Any) -> bool:
     return isinstance(x, list) and len(x) == 2 and all(map(_number, x)) and x[0] < x[1]
 
@@ -88,7 +95,9 @@ TOP = {
     "agility": Field(_positive, "a positive number", 1.0),
     "rotors": Field(_table, "a table [rotors]"),
     "sensors": Field(_table, "a table [sensors]", None),
+    "skids": Field(_table, "a table [skids]", None),
     "limb": Field(_tables, "tables [[limb]]", []),
+    "firmware": Field(_table, "tables [firmware.NAME] with settings of a flight stack", {}),
     "rotor": Field(lambda x: _tables(x) and bool(x), "tables [[rotor]]"),
 }
 ROTORS = {
@@ -100,6 +109,16 @@ ROTORS = {
     "rotor_drag": Field(_not_negative, "a non-negative number (kg/rad)", 0.0),
     "inflow": Field(_not_negative, "a non-negative number (kg/rad)", 0.0),
     "translational_lift": Field(_not_negative, "a non-negative number (kg/m)", 0.0),
+}
+SKIDS = {
+    "points": Field(
+        lambda x: isinstance(x, list) and len(x) > 2 and all(map(_vector, x)),
+        "three or more points of three numbers (m)",
+    ),
+    "radius": Field(_not_negative, "a non-negative number (m)", 0.01),
+    "friction": Field(_not_negative, "a non-negative number", 0.6),
+    "stiffness": Field(_positive, "a positive number (N/m^1.5)", None),
+    "restitution": Field(_bounce, "[coefficient, speed (m/s)]", [0.2, 1.0]),
 }
 ROTOR = {
     "at": Field(_vector, "three numbers (m)"),
@@ -184,6 +203,11 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
         ratio = values["torque"] * propulsion.drag_ratio
         rotors.append(Rotor(values["at"], values["axis"], ratio, propulsion.thrust_range, radius=radius))
     limbs = _limbs(file, top["limb"])
+    skids = None
+    if top["skids"] is not None:
+        given = file.table(top["skids"], SKIDS, ("skids",))
+        skids = Skids(**{**given, "restitution": tuple(given["restitution"])})
+    firmware = _firmware(file, top["firmware"])
     lift = sum(max(map(abs, rotor.thrust)) for rotor in rotors)
     weight = GRAVITY * (top["mass"] + sum(limb.mass for limb in limbs))
     if lift < weight and np.isfinite(propulsion.drag_ratio):
@@ -198,7 +222,7 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
     except HeavytopError as error:
         raise file.wrong(("rotor", 0), str(error)) from None
     try:
-        return multicopter(
+        vehicle = multicopter(
             rotors,
             top["mass"],
             top["moment"],
@@ -208,9 +232,23 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
             propulsion=propulsion,
             sensors=sensors,
             limbs=limbs,
+            skids=skids,
         )
     except HeavytopError as error:
         raise file.wrong(("moment",), str(error)) from None
+    return replace(vehicle, firmware=firmware) if firmware else vehicle
+
+
+def _firmware(file: _Airframe, given: Mapping[str, Any]) -> dict[str, dict[str, float | str]]:
+    """Settings of the tables [firmware.NAME]."""
+    file.check_keys(given, dict.fromkeys(STACKS), ("firmware",))
+    for name, table in given.items():
+        if not _table(table):
+            raise file.wrong(("firmware", name), f"[firmware.{name}] must be a table of settings, got {table!r}.")
+        for key, value in table.items():
+            if not (_number(value) or _text(value)):
+                raise file.wrong(("firmware", name, key), f"{key!r} must be a number or a text, got {value!r}.")
+    return {name: dict(table) for name, table in given.items()}
 
 
 def _limbs(file: _Airframe, given: list[Mapping[str, Any]]) -> list[Limb]:

@@ -27,8 +27,10 @@ from heavytop.copters.maneuvers.paths import (
     eight as eight,
     helix as helix,
     hover as hover,
+    landing as landing,
     recovery as recovery,
     step as step,
+    takeoff as takeoff,
     transport as transport,
     waypoints as waypoints,
 )
@@ -39,6 +41,7 @@ MANEUVERS: dict[str, Callable[..., Maneuver]] = {
     maneuver.__name__.replace("_", "-"): maneuver
     for maneuver in (
         hover, step, recovery, eight, circle, helix, waypoints, looping, flip, barrel_roll, inverted, knife_edge, hover_roll, level_loop, transport,
+        landing, takeoff,
     )
 }  # fmt: skip
 _LOADED = ("hover", "step", "transport")
@@ -60,7 +63,7 @@ def suited(vehicle: Vehicle) -> tuple[str, ...]:
         return _WITH_LIMBS
     if any(vehicle.levers):
         return _WITH_LEVERS
-    excluded = {"transport"}
+    excluded = {"transport", *(() if vehicle.full is None else ("landing", "takeoff"))}
     if not vehicle.fully_actuated:
         excluded |= {*_FULLY_ACTUATED, *(() if reversible(vehicle) else ("inverted",))}
     return tuple(name for name in MANEUVERS if name not in excluded)

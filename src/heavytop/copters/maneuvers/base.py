@@ -24,6 +24,7 @@ class Maneuver(Reference):
     vehicle, name : of the motion.
     start : (q, v) at the start of the flight; default: that of the reference.
     moments : (time, label) to mark in reports.
+    grounded : whether the vehicle flies over the ground z = 0, which its skids touch.
 
     Examples
     --------
@@ -41,6 +42,7 @@ class Maneuver(Reference):
         duration: float | None = None,
         start: State | None = None,
         moments: Sequence[tuple[float, str]] = (),
+        grounded: bool = False,
     ) -> None:
         super().__init__(
             reference.model,
@@ -53,7 +55,7 @@ class Maneuver(Reference):
             reference.parameters,
             reference.begin,
         )
-        self.vehicle, self.name, self.moments = vehicle, name, tuple(moments)
+        self.vehicle, self.name, self.moments, self.grounded = vehicle, name, tuple(moments), grounded
         self._start = start
 
     def __repr__(self) -> str:

@@ -26,6 +26,8 @@ from heavytop.errors import ControlError
 from heavytop.functions import recipe
 from heavytop.geometry import se3, so3
 
+CLOSE = 0.1
+"""Height (m) over the ground from which on a landing vehicle descends slowly."""
 RAMP = 2.0
 """Time (s) in which the motion on a closed path starts and stops."""
 
@@ -286,6 +288,79 @@ def transport(
     start = swung(maneuver, swing)
     return Maneuver(
         vehicle, maneuver, "transport", start=start, moments=[(0.5, "departure"), (0.5 + duration, "arrival")]
+    )
+
+
+@recipe
+def landing(
+    vehicle: Vehicle, height: float = 1.0, duration: float = 2.0, settle: float = 2.0, press: float = 1.0
+) -> Maneuver:
+    """Descend to a little above the ground, touch down slowly on the skids and stay.
+
+    The reference ends ``press`` below the ground, so that the law leaves a part of the weight to the skids.
+
+    Parameters
+    ----------
+    height : of the start over standing, m. duration : of the descent, s; touching down takes as long. settle : time afterwards, s.
+    press : depth of the end of the reference, m.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> landing(quadcopter())
+    Maneuver('landing' of 'quadcopter', 6.5 s)
+    """
+    positive("landing", height=height, duration=duration, press=press)
+    non_negative("landing", settle=settle)
+    standing = vehicle.landing_gear.height(vehicle.weight)
+    near = min(CLOSE, 0.5 * height)
+    descent = rest_to_rest((0.0, 0.0, standing + height), (0.0, 0.0, standing + near), duration, begin=0.5)
+    last = rest_to_rest((0.0, 0.0, 0.0), (0.0, 0.0, -near - press), duration, begin=0.5 + duration)
+    moments = [(0.5, "descent"), (0.5 + duration, "touching down")]
+    return along(
+        vehicle,
+        lambda t: descent(t) + last(t),
+        0.5 + 2 * duration + settle,
+        "landing",
+        heading=(1, 0, 0),
+        moments=moments,
+        grounded=True,
+    )
+
+
+@recipe
+def takeoff(
+    vehicle: Vehicle, height: float = 1.0, duration: float = 3.0, settle: float = 2.0, press: float = 1.0
+) -> Maneuver:
+    """Take off from the skids to a height.
+
+    The vehicle stands on the ground; the reference starts ``press`` below it, so that the law spins the rotors up gradually.
+
+    Parameters
+    ----------
+    height : of the end over standing, m. duration : of the ascent, s. settle : time afterwards, s. press : depth of the start, m.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> takeoff(quadcopter())
+    Maneuver('takeoff' of 'quadcopter', 5.5 s)
+    """
+    positive("takeoff", height=height, duration=duration, press=press)
+    non_negative("takeoff", settle=settle)
+    standing = vehicle.landing_gear.height(vehicle.weight)
+    curve = rest_to_rest((0.0, 0.0, standing - press), (0.0, 0.0, standing + height), duration, begin=0.5)
+    start = (_placed(vehicle, (0.0, 0.0, standing)), np.zeros(vehicle.model.nv))
+    moments = [(0.5, "ascent"), (0.5 + duration, "up")]
+    return along(
+        vehicle,
+        curve,
+        0.5 + duration + settle,
+        "takeoff",
+        heading=(1, 0, 0),
+        start=start,
+        moments=moments,
+        grounded=True,
     )
 
 

@@ -130,7 +130,7 @@ def _to(model: Model, convention: Convention, state: ModelState, places: dict[st
         place, parts = places[edge.label], of_joint(model, state, edge.joint.follows)
         q, _ = edge.joint.follow(parts.q, np.zeros(1))
         v, a = (None if x is None else edge.joint.follow(parts.q, x)[1] for x in parts[1:3])
-        _assign(result, ModelState(_circle(q) if place.nq == 2 else q, v, a, None), place.slices)
+        _assign(result, ModelState(_circle(q) if place.nq == 2 else q + place.zero, v, a, None), place.slices)
     return ModelState(*result)  # pyright: ignore[reportArgumentType]
 
 

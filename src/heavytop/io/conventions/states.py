@@ -230,7 +230,7 @@ def mujoco_layout(model: Model, peer: Any) -> dict[str, Place]:
     joints = [peer.joint(k) for k in range(peer.njnt)]
     by_name = {joint.name: joint for joint in joints if joint.name}
     places: dict[str, Place] = {}
-    edges = model.description.joints
+    edges = [edge for edge in model.description.graph.edges if not edge.joint.is_fixed]  # with those that follow others
     for k, edge in enumerate(edges):
         joint = by_name.get(edge.label) or (joints[k] if len(joints) == len(edges) and not joints[k].name else None)
         if joint is None:

@@ -12,6 +12,9 @@ from heavytop.io.renaming import unused_name
 from heavytop.io.robot import Actuator, JointKind, Robot, ServoTerm, Tendon
 from heavytop.io.xml_elements import Element
 
+LAGS = ("integrator", "filter", "filterexact")
+"""States of actuators that are an integral or a filter of the control."""
+
 
 @dataclass(frozen=True)
 class ActuatorLaw:
@@ -43,6 +46,7 @@ def read_actuators(
         if name in taken:
             raise e.error(f"the actuator name {name!r} is taken.")
         taken.add(name)
+        robot.commands.append(name)
         law, reason = _law(e)
         if "actuation" in settings.disabled or e.number("group", 0) in settings.silent_groups:
             law, reason = None, "it is switched off in the file"
@@ -60,8 +64,8 @@ def _law(e: Element) -> tuple[ActuatorLaw | None, str]:
         raise e.error("is not an actuator.")
     if e.get(UNREAD):
         return None, e.get(UNREAD) or ""
-    if e.get("dyntype", "none") != "none":
-        return None, "it has its own state"
+    if e.get("dyntype", "none") not in ("none", *LAGS):
+        return None, f"its state is of the kind {e.get('dyntype')!r}"
     gain, bias = e.numbers("gainprm", None, (1.0,)), e.numbers("biasprm", None, (0.0,))
     if e.get("gaintype", "fixed") not in ("fixed", "affine") or (e.get("gaintype") == "affine" and np.any(gain[1:3])):
         return None, "its gain depends on the state"
@@ -85,7 +89,11 @@ def _transmit(
     gear[: len(given)] = given
     if law.ratio and e.get("tendon") and any(t.path for t in robot.tendons if t.name == e.get("tendon")):
         return "its damping ratio depends on the inertia along a path"
-    made = Actuator(name, (), e.where, limits=_limits(e, name, law, robot, settings, zeros))
+    made = Actuator(name, (), e.where, lag=_lag(e), command_range=_limits(e, name, robot, settings, zeros))
+    if made.lag:
+        kind = "integrator" if made.lag == np.inf else f"filter of first order, {made.lag:g} s,"
+        note = f"the input is its activation; the {kind} before it is in system.input_lags"
+        robot.report.changed("dyntype", name, e.where, note)
     if e.number("delay", 0.0):
         robot.report.lost("delay", name, e.where, "the input acts without delay")
     joint_name = e.get("joint") or e.get("jointinparent")
@@ -100,8 +108,9 @@ def _transmit(
         terms = tuple(
             (joint_name, k, law.gain * float(gear[k])) for k in range(3 if joint.kind == JointKind.SPHERICAL else 1)
         )
-        robot.actuators.append(replace(made, terms=terms))
-        _bias(law, gear[0], zeros.get(joint_name, 0.0), robot, e, terms=((joint_name, 1.0),))
+        along = () if joint.kind == JointKind.SPHERICAL else ((joint_name, 1.0),)
+        robot.actuators.append(_limited(replace(made, terms=terms, length=along), law, gear[0], e, robot, settings))
+        _bias(law, gear[0], zeros.get(joint_name, 0.0), robot, e, terms=((joint_name, 1.0),), actuator=name)
         _rotor(e, name, gear, robot, terms=((joint_name, 1.0),))
         return ""
     if e.get("tendon"):
@@ -110,9 +119,10 @@ def _transmit(
             if any(item.what == "tendon" and item.name == e.get("tendon") for item in robot.report.losses):
                 return "its tendon is not represented"
             raise e.error(f"names the tendon {e.get('tendon')!r}, which does not exist.")
-        robot.actuators.append(_on_tendon(made, tendon, law.gain * gear[0]))
+        pulls = replace(_on_tendon(made, tendon, law.gain * gear[0]), length=tendon.terms)
+        robot.actuators.append(_limited(pulls, law, gear[0], e, robot, settings))
         shift = sum(c * zeros.get(joint, 0.0) for joint, c in tendon.terms)
-        _bias(law, gear[0], shift, robot, e, terms=tendon.terms, path=tendon.path)
+        _bias(law, gear[0], shift, robot, e, terms=tendon.terms, path=tendon.path, actuator=name)
         _rotor(e, name, gear, robot, terms=tendon.terms, path=tendon.path)
         return ""
     if e.get("site"):
@@ -120,10 +130,19 @@ def _transmit(
             return "it has a reference site or a bias"
         if not any(frame.name == e.get("site") for frame in robot.frames):
             raise e.error(f"names the site {e.get('site')!r}, which does not exist.")
-        robot.actuators.append(replace(made, frame=e.get("site"), wrench=tuple((law.gain * gear).tolist())))
+        made = replace(made, frame=e.get("site"), wrench=tuple((law.gain * gear).tolist()))
+        robot.actuators.append(_limited(made, law, 1.0, e, robot, settings))
         _rotor(e, name, gear, robot)
         return ""
     return "its transmission is not read"
+
+
+def _lag(e: Element) -> float:
+    """Time constant of the state of an actuator: a' = (control - a) / lag; inf for a' = control, 0 for none."""
+    kind = e.get("dyntype", "none")
+    if kind == "none":
+        return 0.0
+    return np.inf if kind == "integrator" else max(float((*e.numbers("dynprm", None, (1.0,)), 1.0)[0]), 1e-15)
 
 
 def _on_tendon(made: Actuator, tendon: Tendon, gear: float) -> Actuator:
@@ -133,23 +152,38 @@ def _on_tendon(made: Actuator, tendon: Tendon, gear: float) -> Actuator:
 
 
 def _limits(
-    e: Element, name: str, law: ActuatorLaw, robot: Robot, settings: CompilerSettings, zeros: dict[str, float]
-) -> tuple[float, float] | None:
-    """Bounds of the input: of the control, and of the force if the control alone determines it."""
-    low, high = -np.inf, np.inf
-    if "clampctrl" not in settings.disabled:
-        if settings.is_limited(e, "ctrllimited", "ctrlrange"):
-            low, high = e.numbers("ctrlrange", 2).tolist()
-        elif e.number("inheritrange", 0.0):
-            low, high = _inherited(e, name, robot, zeros)
+    e: Element, name: str, robot: Robot, settings: CompilerSettings, zeros: dict[str, float]
+) -> tuple[float, float]:
+    """Bounds of the command."""
+    if "clampctrl" in settings.disabled:
+        return -np.inf, np.inf
+    if settings.is_limited(e, "ctrllimited", "ctrlrange"):
+        low, high = e.numbers("ctrlrange", 2).tolist()
+        return low, high
+    return _inherited(e, name, robot, zeros) if e.number("inheritrange", 0.0) else (-np.inf, np.inf)
+
+
+def _limited(
+    made: Actuator, law: ActuatorLaw, gear: float, e: Element, robot: Robot, settings: CompilerSettings
+) -> Actuator:
+    """The actuator with the bounds of its input: those of the command or the state, and of the force if the input alone determines it."""
+    low, high = (-np.inf, np.inf) if made.lag == np.inf else made.command_range
+    if made.lag and settings.is_limited(e, "actlimited", "actrange"):
+        low, high = e.numbers("actrange", 2).tolist()
+    made = replace(made, scale=float(law.gain * gear), ratio=float(gear))
     if settings.is_limited(e, "forcelimited", "forcerange"):
-        if law.has_bias or law.gain == 0:
-            robot.report.lost("forcerange", name, e.where, "the force of a servo is not limited here")
+        bounds = sorted(e.numbers("forcerange", 2).tolist())
+        if not law.has_bias and law.gain:
+            ends = sorted(x / law.gain for x in bounds)
+            low, high = max(low, ends[0]), min(high, ends[1])
+            robot.report.changed("forcerange", made.name, e.where, "a limit of the input (system.input_limits)")
+        elif made.length and law.gain:
+            first, second = sorted(float(gear * x) for x in bounds)
+            made = replace(made, force_range=(first, second))
+            robot.report.changed("forcerange", made.name, e.where, "a limit of the force in system.actuation()")
         else:
-            ends = sorted(e.numbers("forcerange", 2) / law.gain)
-            low, high = max(low, float(ends[0])), min(high, float(ends[1]))
-            robot.report.changed("forcerange", name, e.where, "a limit of the input (system.input_limits)")
-    return None if low == -np.inf and high == np.inf else (low, high)
+            robot.report.lost("forcerange", made.name, e.where, "the force of this servo is not limited here")
+    return replace(made, limits=None if low == -np.inf and high == np.inf else (low, high))
 
 
 def _inherited(e: Element, name: str, robot: Robot, zeros: dict[str, float]) -> tuple[float, float]:
@@ -165,22 +199,29 @@ def _inherited(e: Element, name: str, robot: Robot, zeros: dict[str, float]) -> 
 
 
 def limit_joint_forces(robot: Robot, ranges: Mapping[str, tuple[float, float]]) -> None:
-    """Bound the only input of a joint whose actuators have a range of forces; report the ranges of all others as lost."""
+    """Bound the total force of the actuators of joints: the only input of a joint by its own limits, others by ``Robot.force_ranges``."""
     for name, bounds in ranges.items():
         acting = [k for k, one in enumerate(robot.actuators) if any(term[0] == name for term in one.terms)]
+        alone = [k for k in acting if len(robot.actuators[k].terms) == 1 and robot.actuators[k].terms[0][2] != 0]
+        where = robot.joints[name].where
         if not acting:
             continue
-        one = robot.actuators[acting[0]]
-        alone = len(acting) == len(one.terms) == 1 and one.terms[0][2] != 0
-        if not alone or any(joint == name for servo in robot.servos for joint, _ in servo.terms):
-            note = "the total force of servos or of several inputs is not limited here"
-            robot.report.lost("actuatorfrcrange", name, robot.joints[name].where, note)
+        if not alone:
+            note = "the total force of inputs that act on several joints is not limited here"
+            robot.report.lost("actuatorfrcrange", name, where, note)
             continue
+        if len(acting) > 1 or any(
+            joint == name for servo in robot.servos for joint, _ in servo.terms if servo.actuator
+        ):
+            robot.force_ranges[name] = bounds
+            robot.report.changed("actuatorfrcrange", name, where, "a limit of the total force in system.actuation()")
+            continue
+        one = robot.actuators[alone[0]]
         low, high = sorted(bound / one.terms[0][2] for bound in bounds)
         given = one.limits or (-np.inf, np.inf)
-        robot.actuators[acting[0]] = replace(one, limits=(max(low, given[0]), min(high, given[1])))
+        robot.actuators[alone[0]] = replace(one, limits=(max(low, given[0]), min(high, given[1])))
         note = f"a limit of the input {one.name!r} (system.input_limits)"
-        robot.report.changed("actuatorfrcrange", name, robot.joints[name].where, note)
+        robot.report.changed("actuatorfrcrange", name, where, note)
 
 
 def _rotor(e: Element, name: str, gear: np.ndarray, robot: Robot, terms: tuple = (), path: tuple = ()) -> None:

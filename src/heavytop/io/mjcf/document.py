@@ -22,7 +22,7 @@ FLAG_GROUPS = {"passive": ("spring", "damper"), "constraint": ("equality", "fric
 MOST_COPIES = 50_000
 """Elements of all copies in total."""
 ACTUATORS = ("motor", "position", "velocity", "general", "damper")
-ACTUATORS += ("cylinder", "muscle", "adhesion", "intvelocity", "dcmotor", "plugin")  # not read
+ACTUATORS += ("intvelocity", "cylinder", "muscle", "adhesion", "dcmotor", "plugin")  # the last four are not read
 """Tags of actuators; they share their defaults."""
 MERGED = ("size", "gear", "gainprm", "biasprm", "dynprm")
 """Attributes whose trailing numbers may be left to the class."""
@@ -76,6 +76,8 @@ class CompilerSettings:
     bound_inertia: float = 0.0
     total_mass: float | None = None
     exact_meshes: bool = False
+    fits_extent: bool = False
+    """Whether primitives are fitted to the extent of a mesh, not to its inertia."""
     mesh_folder: str = ""
     strips_paths: bool = False
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
@@ -89,11 +91,13 @@ class CompilerSettings:
     """Losses: kind, name, place, reason."""
 
     @classmethod
-    def of(cls, root: Element) -> CompilerSettings:
-        """The settings of a file; later elements override earlier ones."""
+    def of(cls, root: Element, whole: CompilerSettings | None = None) -> CompilerSettings:
+        """The settings of a file; later elements override earlier ones. A model attached to another has the options of the ``whole``."""
         s = cls()
         for element in root.all("compiler"):
             s._compiler(element)
+        if whole is not None:
+            return replace(s, gravity=whole.gravity, disabled=whole.disabled, silent_groups=whole.silent_groups)
         for element in root.all("option"):
             s._option(element)
         return s
@@ -119,6 +123,7 @@ class CompilerSettings:
             raise e.error("coordinate must be 'local'; MuJoCo has dropped global coordinates as well.")
         self.balanced = _is_set(e, "balanceinertia", self.balanced)
         self.exact_meshes = _is_set(e, "exactmeshinertia", self.exact_meshes)
+        self.fits_extent = _is_set(e, "fitaabb", self.fits_extent)
         if _is_set(e, "alignfree", False):
             self.notes.append(("compiler setting", "alignfree", e.where, "not read"))
 
@@ -294,8 +299,20 @@ def as_general(e: Element, classes: Sequence[Mapping[str, str]]) -> dict[str, st
             if "kv" in own or kv > 0:
                 raise e.error("give either kv or a dampratio, and none below zero.")
         result |= {"gaintype": "fixed", "gainprm": f"{kp!r}", "biastype": "affine", "biasprm": f"0 {-kp!r} {-kv!r}"}
-        if e.number("timeconst", 0.0):
-            result["dyntype"] = "filterexact"
+        if "timeconst" in own:
+            result["dyntype"] = "filterexact" if e.number("timeconst") else "none"
+            result["dynprm"] = own["timeconst"]
+    elif e.tag == "intvelocity":
+        kp, kv = e.number("kp", _at(alike, "gainprm", 0, 1.0)), e.number("kv", -_at(alike, "biasprm", 2, 0.0))
+        result |= {"gaintype": "fixed", "gainprm": f"{kp!r}", "biastype": "affine", "biasprm": f"0 {-kp!r} {-kv!r}"}
+        result["dyntype"] = "integrator"
+    elif e.tag == "cylinder":
+        area = e.number("area", _at(alike, "gainprm", 0, 1.0))
+        if "diameter" in own:
+            area = float(np.pi / 4 * e.number("diameter") ** 2)
+        result |= {"gaintype": "fixed", "gainprm": f"{area!r}", "biastype": "affine", "dyntype": "filter"}
+        result["biasprm"] = own.get("bias", alike.get("biasprm", "0 0 0"))
+        result["dynprm"] = own.get("timeconst", alike.get("dynprm", "1"))
     elif e.tag == "velocity":
         kv = e.number("kv", _at(alike, "gainprm", 0, 1.0))
         result |= {"gaintype": "fixed", "gainprm": f"{kv!r}", "biastype": "affine", "biasprm": f"0 0 {-kv!r}"}

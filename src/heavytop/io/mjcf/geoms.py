@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,39 +14,56 @@ from heavytop.geometry import quaternion, se3
 from heavytop.io.asset_paths import AssetPaths
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, smallest_turn
-from heavytop.io.robot import Visual
-from heavytop.io.xml_elements import Element
-from heavytop.system import MESH_FORMATS, Box, Capsule, Cylinder, Ellipsoid, Inertia, Mesh, Sphere
+from heavytop.io.robot import Color, Visual
+from heavytop.io.xml_elements import Element, spaced
+from heavytop.system import MESH_FORMATS, Box, Capsule, Cylinder, Ellipsoid, Inertia, Mesh, Sphere, Triangles
 from heavytop.system.description.shapes import distinct_faces
 
-Color = tuple[float, float, float, float]
-Shape = Box | Capsule | Cylinder | Ellipsoid | Mesh | Sphere
+Shape = Box | Capsule | Cylinder | Ellipsoid | Mesh | Sphere | Triangles
 DENSITY = 1000.0
+LAST_VISIBLE = 2
+"""Groups of geoms above are hidden in MuJoCo's viewer; models have their collision geometry there."""
 MESH_INERTIAS = ("legacy", "exact", "convex", "shell")
 """Rules for the inertia of a mesh, see :func:`mesh_moments_by`."""
 
 
+@dataclass(frozen=True, eq=False)
+class MeshAsset:
+    """A mesh of the file: its triangles, None if they are not read for the ``reason``; its pose and the rule for its inertia."""
+
+    shape: Mesh | Triangles | None
+    pose: np.ndarray
+    rule: str
+    reason: str = ""
+
+
 @dataclass(eq=False)
 class Assets:
-    """Meshes and colours by name."""
+    """Meshes, colours and other models by name."""
 
     paths: AssetPaths
     settings: CompilerSettings
     defaults: Defaults
     report: TransferReport
-    meshes: dict[str, tuple[Mesh | None, np.ndarray, str]] = field(default_factory=dict)
-    """Name -> mesh, None if it is not read; its pose; the rule for its inertia."""
-    reasons: dict[str, str] = field(default_factory=dict)
-    """Mesh -> why it is not read."""
+    read_model: Callable[[Element], Any]
+    """Reads the model of an element <model>."""
+    meshes: dict[str, MeshAsset] = field(default_factory=dict)
     colors: dict[str, Color] = field(default_factory=dict)
+    models: dict[str, Element] = field(default_factory=dict)
+    fields: dict[str, Element] = field(default_factory=dict)
+    """Height fields."""
 
     def read(self, asset: Element) -> None:
-        """Read the meshes and materials of an <asset>."""
+        """Read the meshes, materials and models of an <asset>."""
         for element in asset.children:
             if element.tag == "mesh":
                 self._mesh(self.defaults.apply(element, None))
             elif element.tag == "material":
                 self.colors[element.get("name") or ""] = _color(self.defaults.apply(element, None))
+            elif element.tag == "hfield":
+                self.fields[element.get("name") or Path(element.get("file") or "").stem] = element
+            elif element.tag == "model":
+                self.models[element.get("name") or Path(element.string("file")).stem] = element
 
     def _mesh(self, e: Element) -> None:
         file = e.get("file")
@@ -55,29 +73,87 @@ class Assets:
         scale = e.numbers("scale", 3, (1, 1, 1))
         if not np.allclose(R, np.eye(3), rtol=0, atol=1e-12) and np.ptp(scale):
             raise e.error("a mesh that is turned by refquat and scaled differently along its axes is not read.")
-        shift = se3.pose(R.T, -scale * (R.T @ e.numbers("refpos", 3, (0, 0, 0))))
+        pose = se3.pose(R.T, -scale * (R.T @ e.numbers("refpos", 3, (0, 0, 0))))
         rule = e.get("inertia", "exact" if self.settings.exact_meshes else "legacy") or "legacy"
         if rule not in MESH_INERTIAS:
             raise e.error(f"inertia must be one of {', '.join(MESH_INERTIAS)}, got {rule!r}.")
-        mesh, reason = None, "only meshes from files are read"
-        if file is not None:
+        mesh, reason = None, "only meshes from files or with vertices are read"
+        if e.get("vertex") is not None:
+            mesh = _inline_mesh(e, scale)
+        elif file is not None:
             folder = self.settings.mesh_folder
             file = Path(file).name if self.settings.strips_paths else file
-            found, reason = self.paths.find(f"{folder.rstrip('/')}/{file}" if folder else file)
+            found, reason = self.paths.find(f"{folder.rstrip('/')}/{file}" if folder else file, Path(e.file).parent)
             if found is not None and found.suffix.lower() not in MESH_FORMATS:
                 found, reason = None, f"the format {found.suffix!r} is not read"
             if found is not None:
                 x, y, z = scale.tolist()
                 mesh = Mesh(str(found), (x, y, z))
         if mesh is None:
-            self.reasons[name] = reason
             self.report.lost("mesh", name, e.where, reason)
-        self.meshes[name] = (mesh, shift, rule)
+        self.meshes[name] = MeshAsset(mesh, pose, rule, reason)
+
+    def height_field(self, e: Element) -> Box:
+        """The box by which MuJoCo computes the inertia of a height field."""
+        name = e.get("hfield") or ""
+        if name not in self.fields:
+            raise e.error(f"names the height field {name!r}, which is not an asset.")
+        x, y, top, base = self.fields[name].numbers("size", 4).tolist()
+        return Box((2 * x, 2 * y, top / 2 + base))
+
+    def mesh(self, e: Element) -> MeshAsset:
+        """The mesh that a geom names."""
+        name = e.get("mesh") or ""
+        if name not in self.meshes:
+            raise e.error(f"names the mesh {name!r}, which is not an asset.")
+        return self.meshes[name]
+
+
+def _inline_mesh(e: Element, scale: np.ndarray) -> Triangles:
+    """A mesh with its vertices in the file; without faces the convex hull of them."""
+    vertices = e.numbers("vertex")
+    if len(vertices) < 12 or len(vertices) % 3:
+        raise e.error(f"vertex must hold three numbers for each of at least four points, got {len(vertices)}.")
+    vertices = vertices.reshape(-1, 3) * scale
+    faces = e.numbers("face", None, ())
+    if len(faces) % 3 or np.any(faces != np.round(faces)):
+        raise e.error("face must hold three numbers of vertices for each triangle.")
+    faces = faces.reshape(-1, 3).astype(int)
+    try:
+        if not len(faces):
+            return Triangles(vertices, hull_faces(vertices))
+        return Triangles(vertices, faces if np.prod(scale) > 0 else faces[:, ::-1])
+    except ModelError as error:
+        raise e.error(str(error)) from None
+
+
+def hull_faces(vertices: np.ndarray) -> np.ndarray:
+    """Triangles (m, 3) of the convex hull of points (n, 3), anticlockwise from outside."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        hull = ConvexHull(vertices)
+    except QhullError:
+        raise ModelError("its points lie in a plane, so that they have no convex hull.") from None
+    corners = vertices[hull.simplices]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    outwards = np.vecdot(normals, hull.equations[:, :3])[:, None] > 0
+    return np.where(outwards, hull.simplices, hull.simplices[:, ::-1])
 
 
 def _color(e: Element) -> Color:
     red, green, blue, opacity = np.clip(e.numbers("rgba", 4, (1, 1, 1, 1)), 0, 1).tolist()
     return red, green, blue, opacity
+
+
+def touches(e: Element) -> bool:
+    """Whether a geom takes part in contacts."""
+    return bool(e.number("contype", 1) or e.number("conaffinity", 1))
+
+
+def slide_friction(e: Element) -> float:
+    """Coefficient of friction of a geom, 1 by default."""
+    return float(e.numbers("friction", None, (1.0,))[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +165,19 @@ class Geom:
     pose: np.ndarray
     rule: str = "legacy"
     missing: str = ""
+    is_drawn: bool = True
 
     def visuals(self, colors: Mapping[str, Color]) -> list[Visual]:
         """Its look, if there is one."""
         e = self.element
         color = _color(e) if e.get("rgba") else colors.get(e.get("material") or "")
-        return [] if self.shape is None else [Visual(self.shape, self.pose, color)]
+        return (
+            []
+            if self.shape is None or not self.is_drawn
+            else [
+                Visual(self.shape, self.pose, color, e.number("group", 0) > LAST_VISIBLE, touches(e), slide_friction(e))
+            ]
+        )
 
     @property
     def is_weightless(self) -> bool:
@@ -115,7 +198,7 @@ class Geom:
         if e.get("shellinertia", "false") == "true":
             raise e.error("shellinertia is not read: give the body an <inertial>.")
         try:
-            if isinstance(self.shape, Mesh):
+            if isinstance(self.shape, Mesh | Triangles):
                 volume, center, moment = self._mesh_moments(self.shape, report)
             else:
                 volume, center, moment = self.shape.unit_moments()
@@ -124,7 +207,7 @@ class Geom:
         filled = density if mass is None else mass / volume
         return Inertia(filled * volume, center, filled * moment).shifted(self.pose)
 
-    def _mesh_moments(self, mesh: Mesh, report: TransferReport) -> tuple[float, np.ndarray, np.ndarray]:
+    def _mesh_moments(self, mesh: Mesh | Triangles, report: TransferReport) -> tuple[float, np.ndarray, np.ndarray]:
         vertices, faces = mesh.triangles
         kept = distinct_faces(vertices, faces)
         if len(kept) < len(faces):
@@ -133,7 +216,8 @@ class Geom:
         try:
             return mesh_moments_by(self.rule, vertices, kept)
         except ModelError as error:
-            raise ModelError(f"mesh {mesh.path!r}: {error}") from None
+            name = mesh.path if isinstance(mesh, Mesh) else self.element.get("mesh")
+            raise ModelError(f"mesh {name!r}: {error}") from None
 
 
 def mesh_moments_by(rule: str, vertices: np.ndarray, faces: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -143,14 +227,7 @@ def mesh_moments_by(rule: str, vertices: np.ndarray, faces: np.ndarray) -> tuple
     from the centre, which all count positively, so that concave and open meshes have too much; "shell": of the surface.
     """
     if rule == "convex":
-        from scipy.spatial import ConvexHull
-
-        hull = ConvexHull(vertices)
-        corners = vertices[hull.simplices]
-        normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-        faces = np.where(
-            np.vecdot(normals, hull.equations[:, :3])[:, None] > 0, hull.simplices, hull.simplices[:, ::-1]
-        )
+        faces = hull_faces(vertices)
     corners = vertices[faces]
     area = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]) / 2
     sizes, middles = np.linalg.norm(area, axis=1), corners.mean(axis=1)
@@ -184,17 +261,26 @@ def read_geom(e: Element, at: np.ndarray, assets: Assets) -> Geom | None:
         return None
     try:
         pose = assets.settings.pose(e)
-        if kind in ("hfield", "sdf") or (e.get("mesh") and kind != "mesh"):
-            what = f"a {kind}" if kind in ("hfield", "sdf") else f"a {kind} that is fitted to a mesh"
-            assets.report.lost("geom", e.get("name") or "", e.where, f"{what} is not read")
-            return Geom(e, None, at @ pose, missing=f"{what} is not read")
+        if kind == "hfield":
+            return Geom(e, assets.height_field(e), at @ pose, is_drawn=False)
+        if kind == "sdf":
+            assets.report.lost("geom", e.get("name") or "", e.where, "a geom given by a signed distance is not read")
+            return Geom(e, None, at @ pose, missing="a geom given by a signed distance is not read")
+        if e.get("mesh"):
+            asset = assets.mesh(e)
+            if asset.shape is None:
+                return Geom(e, None, at @ pose, missing=f"the mesh {e.get('mesh')!r} is not read ({asset.reason})")
+            if kind == "mesh":
+                return Geom(e, asset.shape, at @ pose @ asset.pose, asset.rule)
+            try:
+                shape, fitted = _fitted(e, kind, asset, assets.settings)
+            except HeavytopError as error:
+                note = f"it cannot be fitted to its mesh: {error}"
+                assets.report.lost("geom", e.get("name") or "", e.where, note)
+                return Geom(e, None, at @ pose, missing=note)
+            return Geom(e, shape, at @ pose @ fitted)
         if kind == "mesh":
-            name = e.get("mesh") or ""
-            if name not in assets.meshes:
-                raise e.error(f"names the mesh {name!r}, which is not an asset.")
-            mesh, shift, rule = assets.meshes[name]
-            missing = "" if mesh is not None else f"the mesh {name!r} is not read ({assets.reasons[name]})"
-            return Geom(e, mesh, at @ pose @ shift, rule, missing)
+            raise e.error("needs the attribute 'mesh'.")
         shape, pose = _shape(e, kind, pose)
     except FileFormatError:
         raise
@@ -233,3 +319,33 @@ def _shape(e: Element, kind: str, pose: np.ndarray) -> tuple[Shape, np.ndarray]:
     if kind == "cylinder":
         return Cylinder(a, 2 * b), pose
     return (Ellipsoid((a, b, c)) if kind == "ellipsoid" else Box((2 * a, 2 * b, 2 * c))), pose
+
+
+def _fitted(e: Element, kind: str, asset: MeshAsset, settings: CompilerSettings) -> tuple[Shape, np.ndarray]:
+    """The primitive that fits a mesh, and its pose in the frame of the file: by the box of equal inertia or, with fitaabb, by its extent.
+
+    Axes are the principal ones of the mesh, the last with the least moment; a box with half edges b has I_i = V (b_j^2 + b_k^2) / 3.
+    """
+    assert asset.shape is not None
+    vertices, faces = asset.shape.triangles
+    vertices = se3.transform(asset.pose, vertices)
+    volume, center, moment = mesh_moments_by(asset.rule, vertices, distinct_faces(vertices, faces))
+    values, axes = np.linalg.eigh(moment)
+    values, axes = values[::-1], axes[:, ::-1]
+    axes = axes * np.linalg.det(axes)
+    middle = np.zeros(3)
+    if not settings.fits_extent:
+        b = np.sqrt(np.maximum(1.5 * (values.sum() - 2 * values) / volume, 0.0))
+        radius, half = {"sphere": (b.mean(), 0.0), "capsule": (b[:2].mean(), b[2] - b[:2].mean() / 2)}.get(
+            kind, (b[:2].mean(), b[2])
+        )
+    else:
+        inside = (vertices - center) @ axes
+        middle = (inside.min(axis=0) + inside.max(axis=0)) / 2
+        b = np.ptp(inside, axis=0) / 2
+        radius = b.max() if kind == "sphere" else b[:2].max()
+        half = b[2] - radius if kind == "capsule" else b[2]
+    scale = e.number("fitscale", 1.0)
+    sizes = {"box": b, "ellipsoid": b, "sphere": [radius]}.get(kind, [radius, max(float(half), 0.0)])
+    sized = replace(e, attributes={"size": spaced(scale * np.asarray(sizes))})
+    return _shape(sized, kind, np.eye(4))[0], se3.pose(axes, center + axes @ middle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
@@ -12,18 +13,21 @@ from heavytop.geometry import quaternion, se3, so3
 from heavytop.io.asset_paths import AssetPaths
 from heavytop.io.import_report import TransferReport
 from heavytop.io.mjcf.actuators import limit_joint_forces, read_actuators
+from heavytop.io.mjcf.attach import append
 from heavytop.io.mjcf.bodies import BodyReader, scale_to_total_mass
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, expand_includes, expand_replicas, name_of
 from heavytop.io.mjcf.geoms import Assets
+from heavytop.io.mjcf.keyframes import read_keyframes
+from heavytop.io.mjcf.sensors import read_sensors
 from heavytop.io.mjcf.vocabulary import SECTIONS, report_unread
-from heavytop.io.robot import Closure, JointKind, JointRelation, Robot, Tendon
-from heavytop.io.xml_elements import Element
+from heavytop.io.robot import Closure, JointKind, JointRelation, LengthRelation, Mimic, Robot, Tendon, resolve_mimics
+from heavytop.io.xml_elements import Element, read_xml
 from heavytop.system import WORLD
 
+MOST_ATTACHED = 20
+"""Models attached to models that are attached."""
 NOT_READ = {
     "contact": "there are no contacts",
-    "sensor": "sensors do not act on the motion",
-    "keyframe": "stored states are not read",
     "deformable": "flexible bodies are not read",
     "extension": "plugins are not read",
     "custom": "user data",
@@ -35,39 +39,70 @@ NOT_READ = {
 
 def robot_of(root: Element, paths: AssetPaths) -> Robot:
     """The robot of a parsed MJCF file."""
-    path = paths.file
     expand_includes(root, paths)
+    settings = CompilerSettings.of(root)
+    bodies = _read_model(root, paths, settings, 0)
+    robot = bodies.robot
+    if len(robot.links) < 2:
+        raise root.error("it has no <body>.")
+    for note in settings.notes:
+        robot.report.lost(*note)
+    if settings.total_mass is not None:
+        scale_to_total_mass(robot, settings.total_mass)
+    _couple_joints(robot)
+    limit_joint_forces(robot, bodies.forces)
+    _damp_by_inertia(robot, bodies.springdampers)
+    _switch_off(robot, settings.disabled)
+    return robot
+
+
+def _read_model(root: Element, paths: AssetPaths, settings: CompilerSettings, depth: int) -> BodyReader:
+    """Read a model, or one that is attached to another at a ``depth`` above zero; settings that concern the whole are not applied yet."""
     report = TransferReport()
     report_unread(root, report)
-    settings, defaults = CompilerSettings.of(root), Defaults(root)
-    robot = Robot(root.get("model") or path.stem, str(path), report, settings.gravity)
-    for note in settings.notes:
-        report.lost(*note)
-    assets = Assets(paths, settings, defaults, report)
+    defaults = Defaults(root)
+    robot = Robot(root.get("model") or paths.file.stem, str(paths.file), report, settings.gravity)
+
+    def read_attached(e: Element) -> BodyReader:
+        found, reason = paths.find(e.string("file"), Path(e.file).parent)
+        if found is None:
+            raise e.error(f"cannot attach {e.string('file')!r}: {reason}.")
+        if depth >= MOST_ATTACHED:
+            raise e.error(f"models are attached to each other more than {MOST_ATTACHED} times.")
+        inner, around = read_xml(found), AssetPaths(found, paths.packages, paths.root)
+        expand_includes(inner, around)
+        # options are those of the whole model
+        own = CompilerSettings.of(inner, settings)
+        return _read_model(inner, around, own, depth + 1)
+
+    assets = Assets(paths, settings, defaults, report, read_attached)
     for element in root.all("asset"):
         assets.read(element)
     bodies = BodyReader(robot, settings, defaults, assets)
     for element in root.all("worldbody"):
         expand_replicas(element, settings)
         bodies.read_world(element)
-    if len(robot.links) < 2:
-        raise root.error("it has no <body>.")
-    if settings.total_mass is not None:
-        scale_to_total_mass(robot, settings.total_mass)
     _report_geoms(root, robot)
     for element in root.all("tendon"):
         _read_tendons(element, robot, defaults, bodies.zeros)
+    for part in bodies.attached:
+        append(robot, part, "tendons")
     for element in root.all("equality"):
         _read_equalities(element, robot, defaults, settings)
     for element in root.all("actuator"):
         read_actuators(element, robot, defaults, settings, bodies.zeros)
-    limit_joint_forces(robot, bodies.forces)
-    _damp_by_inertia(robot, bodies.springdampers)
-    _switch_off(robot, settings.disabled)
+    for part in bodies.attached:
+        append(robot, part, "closures", "relations", "length_relations", "actuators", "commands", "servos")
+    for element in root.all("sensor"):
+        read_sensors(element, robot)
+    for element in root.all("keyframe"):
+        read_keyframes(element, robot)
+    for part in bodies.attached:
+        append(robot, part, "sensors", "keyframes")
     for element in root.children:
         if element.tag not in SECTIONS:
             report.lost(element.tag, element.get("name") or "", element.where, NOT_READ.get(element.tag, "not read"))
-    return robot
+    return bodies
 
 
 def _switch_off(robot: Robot, disabled: set[str]) -> None:
@@ -260,9 +295,11 @@ def _read_equalities(section: Element, robot: Robot, defaults: Defaults, setting
             robot.report.changed("equality", name, e.where, "an exact loop instead of a soft constraint")
         elif element.tag == "joint":
             robot.relations.append(_relation(e, name, robot))
+        elif element.tag == "tendon" and (made := _length_relation(e, name, robot)) is not None:
+            robot.length_relations.append(made)
             robot.report.changed("equality", name, e.where, "an exact constraint instead of a soft one")
         else:
-            robot.report.lost("equality", name, e.where, f"constraints of the kind {element.tag!r} are not read")
+            robot.report.lost("equality", name, e.where, f"constraints of this {element.tag} are not read")
 
 
 def _closure(e: Element, kind: str, name: str, robot: Robot, poses: dict[str, np.ndarray]) -> Closure:
@@ -294,3 +331,53 @@ def _relation(e: Element, name: str, robot: Robot) -> JointRelation:
         _check_exists(e, "joint", joint, robot.joints)
     coefficients = e.numbers("polycoef", None, (0.0, 1.0, 0.0, 0.0, 0.0)).tolist()
     return JointRelation(name, follower, source, tuple(coefficients), e.where)
+
+
+def _length_relation(e: Element, name: str, robot: Robot) -> LengthRelation | None:
+    """L1 - L1_ref = polynomial(L2 - L2_ref) of tendons over joints, whose coordinates are zero at the reference; None for other tendons."""
+    found = []
+    for which in ("tendon1", "tendon2"):
+        given = e.string("tendon1") if which == "tendon1" else e.get(which)
+        tendon = next((t for t in robot.tendons if t.name == given), None)
+        if given is not None and (tendon is None or not tendon.terms):
+            return None
+        found.append(() if tendon is None else tendon.terms)
+    coefficients = e.numbers("polycoef", None, (0.0, 1.0, 0.0, 0.0, 0.0)).tolist()
+    return LengthRelation(name, found[0], found[1], tuple(coefficients), e.where)
+
+
+def _couple_joints(robot: Robot) -> None:
+    """Turn linear relations between two joints of one axis into joints that follow others, which need no constraint equations.
+
+    A joint follows one other joint at most and takes part in no other relation; all further relations remain constraints.
+    """
+    one_axis = {n for n, joint in robot.joints.items() if joint.kind in (JointKind.REVOLUTE, JointKind.PRISMATIC)}
+    linear = [
+        r
+        for r in robot.relations
+        if {r.follower, r.source} <= one_axis and r.follower != r.source and not any(r.coefficients[2:])
+    ]
+    while True:
+        sources: dict[str, JointRelation] = {}
+        for relation in linear:
+            end: str | None = relation.source
+            while end in sources:
+                end = sources[end].source
+            if relation.follower not in sources and end != relation.follower:
+                sources[relation.follower] = relation
+        kept = list(sources.values())
+        bound = {name for r in robot.relations if r not in kept for name in (r.follower, r.source)}
+        remaining = [r for r in kept if r.follower not in bound]
+        if len(remaining) == len(linear):
+            break
+        linear = remaining
+    for relation in linear:
+        offset, ratio = (*relation.coefficients, 0.0, 0.0)[:2]
+        robot.joints[relation.follower].mimic = Mimic(str(relation.source), ratio, offset)
+        robot.relations.remove(relation)
+        robot.report.changed(
+            "equality", relation.name, relation.where, "an exact coupling instead of a soft constraint"
+        )
+    for relation in robot.relations:
+        robot.report.changed("equality", relation.name, relation.where, "an exact constraint instead of a soft one")
+    resolve_mimics(robot)

@@ -14,10 +14,10 @@ IN_ACTUATORS = "name class joint jointinparent tendon site refsite gear group ct
 READ = {
     "mujoco": "model",
     "compiler": "angle eulerseq autolimits inertiafromgeom inertiagrouprange boundmass boundinertia settotalmass strippath meshdir assetdir "
-    "coordinate balanceinertia alignfree exactmeshinertia",
+    "coordinate balanceinertia alignfree exactmeshinertia fitaabb",
     "option": "gravity density viscosity wind actuatorgroupdisable",
     "flag": "gravity spring damper passive actuation equality frictionloss constraint clampctrl limit",
-    "mesh": "name class file scale refpos refquat inertia",
+    "mesh": "name class file scale refpos refquat inertia vertex face",
     "material": "name class rgba",
     "worldbody": "childclass",
     "body": f"name childclass mocap gravcomp {ORIENTED}",
@@ -27,7 +27,7 @@ READ = {
     "joint": "name class type pos axis ref range limited stiffness springref springdamper damping frictionloss armature actuatorfrcrange "
     "actuatorfrclimited",
     "freejoint": "name class align",
-    "geom": f"name class type size fromto mesh mass density group shellinertia rgba material {ORIENTED}",
+    "geom": f"name class type size fromto mesh hfield fitscale mass density group shellinertia rgba material {ORIENTED}",
     "site": f"name class fromto {ORIENTED}",
     "spatial": "name class stiffness damping springlength frictionloss armature range limited",
     "fixed": "name class stiffness damping springlength frictionloss armature range limited",
@@ -39,28 +39,36 @@ READ = {
     "equality/tendon": "name class active tendon1 tendon2 polycoef",
     "tendon/joint": "joint coef",
     "tendon/site": "site",
-    "general": f"{IN_ACTUATORS} gaintype gainprm biastype biasprm dyntype inheritrange",
+    "general": f"{IN_ACTUATORS} gaintype gainprm biastype biasprm dyntype dynprm actlimited actrange inheritrange",
     "motor": IN_ACTUATORS,
     "position": f"{IN_ACTUATORS} kp kv dampratio timeconst inheritrange",
     "velocity": f"{IN_ACTUATORS} kv",
+    "intvelocity": f"{IN_ACTUATORS} kp kv dampratio actrange actlimited inheritrange",
+    "cylinder": f"{IN_ACTUATORS} timeconst area diameter bias",
+    "model": "name file",
+    "attach": "model body prefix",
+    "hfield": "name file nrow ncol size elevation",
+    "key": "name time qpos qvel act ctrl",
 }
 """By tag, or by tags of section and element where the same tag has another meaning. Elements without a row are reported as a whole."""
 IN_CONTACT = "contype conaffinity condim priority friction solmix solref solimp margin gap solreflimit solimplimit solreffriction solimpfriction"
 IDLE = {
-    "compiler": "conflict discardvisual convexhull fitaabb fusestatic passthrough savecanonical savecompiled saveinertial texturedir usethread",
+    "compiler": "conflict discardvisual convexhull fusestatic passthrough savecanonical savecompiled saveinertial texturedir usethread",
     "option": "timestep apirate impratio magnetic o_margin o_solref o_solimp o_friction integrator collision cone jacobian solver iterations "
     "tolerance ls_iterations ls_tolerance noslip_iterations noslip_tolerance mpr_iterations mpr_tolerance ccd_iterations ccd_tolerance "
     "sdf_iterations sdf_initpoints sleep_tolerance",
     "flag": "autoreset contact diagexact energy eulerdamp filterparent fwdinv invdiscrete ipc island midphase multiccd nativeccd override "
     "refsafe sensor sensornoise sleep speculative warmstart",
-    "mesh": "content_type material maxhullvert normal texcoord smoothnormal vertex face builtin params",
+    "mesh": "content_type material maxhullvert normal texcoord smoothnormal builtin params",
+    "hfield": "content_type",
+    "model": "content_type",
     "material": "emission metallic reflectance roughness shininess specular texrepeat texture texuniform",
     "body": "sleep simple fuse",
-    "geom": f"{IN_CONTACT} adhesion castshadow fitscale fluidcoef fluidshape hfield surfacevel",
+    "geom": f"{IN_CONTACT} adhesion castshadow fluidcoef fluidshape surfacevel",
     "joint": IN_CONTACT,
     "site": "material mesh rgba size type",
     "spatial": f"{IN_CONTACT} material rgba width",
-    "general": "dynprm actdim actearly actlimited actrange",
+    "general": "actdim actearly",
 }
 IDLE |= {"fixed": IDLE["spatial"], "tendon": IDLE["spatial"]}
 IDLE |= dict.fromkeys(("connect", "weld", "equality", "equality/joint"), "solref solimp")
@@ -73,8 +81,19 @@ LOST = {
     "actuatorfrclimited": "forces in tendons are not limited here",
 }
 """Attributes that are known and not represented, where they are not read; "false" and "auto" have no effect."""
-SECTIONS = ("compiler", "option", "default", "asset", "worldbody", "tendon", "equality", "actuator")
-LIKE = ("general", "motor", "position", "velocity")
+SECTIONS = (
+    "compiler",
+    "option",
+    "default",
+    "asset",
+    "worldbody",
+    "tendon",
+    "equality",
+    "actuator",
+    "sensor",
+    "keyframe",
+)
+LIKE = ("general", "motor", "position", "velocity", "intvelocity", "cylinder")
 LEAVES = (*LIKE, "joint", "freejoint", "geom", "site", "inertial", "mesh", "connect", "weld", "equality/joint")
 """Elements of which no child is read."""
 

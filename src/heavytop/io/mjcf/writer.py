@@ -8,7 +8,7 @@ from heavytop.geometry import quaternion, se3
 from heavytop.io.mesh_files import MeshFiles
 from heavytop.io.robot import JointKind, Robot, RobotJoint, RobotLink, planar_axes
 from heavytop.io.xml_elements import Tag, spaced
-from heavytop.system import WORLD, Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere
+from heavytop.system import WORLD, Box, Capsule, Cylinder, Ellipsoid, Mesh, Sphere, Triangles
 
 MUJOCO_MESHES = (".stl", ".obj")
 """Formats of meshes that both MuJoCo and heavytop read."""
@@ -141,7 +141,7 @@ class MjcfWriter:
             self._inertial(body, link, moves)
         for visual in link.visuals:
             geom = self._geom(visual.shape)
-            if geom is None and not isinstance(visual.shape, Mesh):
+            if geom is None and not isinstance(visual.shape, Mesh | Triangles):
                 self.robot.report.lost("shape", link.name, link.where, f"MJCF has no {type(visual.shape).__name__}")
             if geom is None:
                 continue
@@ -193,11 +193,11 @@ class MjcfWriter:
         if isinstance(shape, Cylinder | Capsule):
             kind = "cylinder" if isinstance(shape, Cylinder) else "capsule"
             return Tag("geom", type=kind, size=spaced([shape.radius, shape.length / 2]))
-        if isinstance(shape, Mesh):
+        if isinstance(shape, Mesh | Triangles):
             path = self.files.name(shape, self.robot.report, self.robot.file)
             if path is None:
                 return None
-            key = (path, shape.scale)
+            key = (path, shape.scale if isinstance(shape, Mesh) else (1.0, 1.0, 1.0))
             label = self.meshes.setdefault(key, f"mesh{len(self.meshes) + 1}")
             return Tag("geom", type="mesh", mesh=label)
         return None

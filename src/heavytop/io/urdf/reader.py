@@ -10,27 +10,34 @@ from heavytop.errors import FileFormatError, ModelError, did_you_mean
 from heavytop.geometry import se3, so3
 from heavytop.io.asset_paths import AssetPaths
 from heavytop.io.import_report import TransferReport
-from heavytop.io.robot import MOST_LINKS, Actuator, JointKind, Mimic, Robot, RobotJoint, RobotLink, Visual
+from heavytop.io.robot import (
+    MOST_LINKS,
+    ONE_AXIS,
+    Actuator,
+    Color,
+    JointKind,
+    Mimic,
+    Robot,
+    RobotJoint,
+    RobotLink,
+    Visual,
+    resolve_mimics,
+)
 from heavytop.io.urdf.vocabulary import NOT_READ, SHAPES, report_unknown
 from heavytop.io.xml_elements import Element
 from heavytop.system import MESH_FORMATS, Box, Capsule, Cylinder, JointLimits, Mesh, Sphere
 
-Color = tuple[float, float, float, float]
-ONE_AXIS = (JointKind.REVOLUTE, JointKind.CONTINUOUS, JointKind.PRISMATIC)
-XACRO = (
-    "this is a xacro file, a template of a URDF. Expand it first, for example with `xacro robot.urdf.xacro > robot.urdf` (`pip install xacro`), "
-    "and load the result."
-)
 
-
-def robot_of(root: Element, paths: AssetPaths) -> Robot:
-    """The robot of a parsed file."""
+def robot_of(root: Element, paths: AssetPaths, with_collision: bool = False) -> Robot:
+    """The robot of a parsed file, also with the shapes for collisions."""
     path = paths.file
-    if path.suffix == ".xacro" or any(element.tag.startswith("xacro:") for element in root.walk()):
-        raise FileFormatError(f"{root.where}: {XACRO}")
+    if any(element.tag.startswith("xacro:") for element in root.walk()):
+        raise FileFormatError(
+            f"{root.where}: this is a xacro file, a template of a URDF. Give it the ending .xacro to have it expanded."
+        )
     report = TransferReport()
     robot = Robot(root.get("name") or path.stem, str(path), report)
-    materials = Materials(root, paths, report)
+    materials = Materials(root, paths, report, with_collision)
     for element in root.children:
         if element.tag == "link":
             _read_link(element, robot, materials)
@@ -46,7 +53,7 @@ def robot_of(root: Element, paths: AssetPaths) -> Robot:
             name = element.get("name") or element.get("reference") or ""
             report.lost(element.tag, name, element.where, NOT_READ[element.tag])
     report_unknown(root, represented, report)
-    _resolve_mimics(robot)
+    resolve_mimics(robot)
     _check_root(robot)
     return robot
 
@@ -60,10 +67,12 @@ def _read_link(element: Element, robot: Robot, materials: Materials) -> None:
     if inertial is not None:
         _read_inertial(inertial, link)
     link.visuals = _read_visuals(element, materials)
+    if materials.with_collision:
+        link.visuals += _read_visuals(element, materials, "collision")
     robot.links[name] = link
     robot.report.represented("link", name, element.where)
     for child in element.children:
-        if child.tag == "collision":
+        if child.tag == "collision" and not materials.with_collision:
             robot.report.lost("collision geometry", name, child.where, "there are no contacts")
 
 
@@ -163,27 +172,6 @@ def _read_transmission(element: Element, robot: Robot) -> bool:
     return True
 
 
-def _resolve_mimics(robot: Robot) -> None:
-    """Replace chains of mimic joints by the joint at their end; cycles are errors."""
-    for joint in robot.joints.values():
-        seen = [joint.name]
-        while joint.mimic is not None:
-            source, problem = robot.joints.get(joint.mimic.source), ""
-            if source is None:
-                problem = f"mimics {joint.mimic.source!r}, which does not exist"
-            elif source.name in seen:
-                problem = f"mimics itself: {' -> '.join([*seen, source.name])}"
-            elif source.kind not in ONE_AXIS:
-                problem = f"mimics {source.name!r}, which is {source.kind}"
-            if source is None or problem:
-                raise FileFormatError(f"{joint.where}: joint {joint.name!r} {problem}.")
-            if source.mimic is None:
-                break
-            seen.append(source.name)
-            inner, outer = joint.mimic, source.mimic
-            joint.mimic = Mimic(outer.source, inner.ratio * outer.ratio, inner.ratio * outer.offset + inner.offset)
-
-
 def _check_root(robot: Robot) -> None:
     """Raise a FileFormatError for a second root link; other mistakes are found when the tree is checked."""
     carried = {joint.child for joint in robot.joints.values()}
@@ -208,6 +196,7 @@ class Materials:
     root: Element
     paths: AssetPaths
     report: TransferReport
+    with_collision: bool = False
     colors: dict[str, Color] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -226,15 +215,16 @@ class Materials:
         return self.colors.get(name)
 
 
-def _read_visuals(link: Element, materials: Materials) -> list[Visual]:
-    """The visual shapes of a link."""
+def _read_visuals(link: Element, materials: Materials, tag: str = "visual") -> list[Visual]:
+    """The visual shapes of a link, or those for collisions."""
     result = []
-    for element in link.all("visual"):
+    for element in link.all(tag):
         geometry = element.first("geometry")
         shape = _shape(geometry.children[0], materials) if geometry is not None and geometry.children else None
         if shape is None:
             continue
-        result.append(Visual(shape, _origin(element), materials.color(element.first("material"))))
+        color = materials.color(element.first("material"))
+        result.append(Visual(shape, _origin(element), color, tag == "collision", tag == "collision"))
     return result
 
 

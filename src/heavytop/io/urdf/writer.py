@@ -8,7 +8,7 @@ from heavytop.geometry import se3, so3
 from heavytop.io.mesh_files import MeshFiles
 from heavytop.io.robot import JointKind, Robot, RobotJoint, RobotLink
 from heavytop.io.xml_elements import Tag, spaced
-from heavytop.system import WORLD, Box, Capsule, Cylinder, JointLimits, Mesh, Sphere
+from heavytop.system import WORLD, Box, Capsule, Cylinder, JointLimits, Mesh, Sphere, Triangles
 
 UNBOUNDED = 1e9
 """Effort and speed of a joint without limits; the format requires them for revolute and prismatic joints."""
@@ -72,9 +72,10 @@ def _link(root: Tag, link: RobotLink, robot: Robot, files: MeshFiles) -> None:
         entries = {"ixx": J[0, 0], "ixy": J[0, 1], "ixz": J[0, 2], "iyy": J[1, 1], "iyz": J[1, 2], "izz": J[2, 2]}
         inertial.add("inertia", **{key: spaced(value) for key, value in entries.items()})
     for k, visual in enumerate(link.visuals):
-        if isinstance(visual.shape, Mesh):
+        if isinstance(visual.shape, Mesh | Triangles):
             path = files.name(visual.shape, robot.report, link.where)
-            geometry = None if path is None else Tag("mesh", filename=path, scale=spaced(visual.shape.scale))
+            scale = visual.shape.scale if isinstance(visual.shape, Mesh) else (1.0, 1.0, 1.0)
+            geometry = None if path is None else Tag("mesh", filename=path, scale=spaced(scale))
         elif (geometry := _geometry(visual.shape)) is None:
             robot.report.lost("shape", link.name, link.where, f"URDF has no {type(visual.shape).__name__}")
         if geometry is None:

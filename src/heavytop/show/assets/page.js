@@ -1,16 +1,5 @@
 // The page: text, tables, controls and the one clock that everything follows.
 
-// The speed, of 1, 2 and 5 times powers of ten, nearest to real time at which a motion takes 5 to 15 s.
-const niceSpeed = (duration) => {
-  const fits = [];
-  for (let power = -6; power <= 6; power++)
-    for (const m of [1, 2, 5]) {
-      const speed = Number(`${m}e${power}`);
-      if (duration / speed >= 5 && duration / speed <= 15) fits.push(speed);
-    }
-  return fits.sort((a, b) => Math.abs(Math.log(a)) - Math.abs(Math.log(b)))[0] ?? 1;
-};
-
 const main = async () => {
   const report = JSON.parse(document.getElementById("document").textContent);
   const byId = (id) => document.getElementById(id);

@@ -20,20 +20,40 @@ class Sliders {
   constructor({ root, edges, joints, bodies }, stage) {
     Object.assign(this, { root, edges, joints, bodies, stage });
     this.values = joints.map((joint) => joint.value);
-    this.node = element("figure", { class: "panel sliders" }, element("figcaption", {}, element("h2", {}, "Joints")));
+    this.degrees = false;
+    this.shown = [];
+    const box = element("input", { type: "checkbox" });
+    box.addEventListener("input", () => {
+      this.degrees = box.checked;
+      this.joints.forEach((_, k) => this.write(k));
+    });
+    const turns = joints.some((joint) => joint.unit === "rad");
+    const choice = turns ? [element("label", { class: "unit" }, box, "degrees")] : [];
+    this.node = element("figure", { class: "panel sliders" }, element("figcaption", {}, element("h2", {}, "Joints"), ...choice));
     this.joints.forEach((joint, k) => this.node.append(this.row(joint, k)));
     this.move();
   }
 
   row(joint, k) {
-    const shown = element("output", {}, `${formatNumber(joint.value)} ${joint.unit}`);
+    const shown = element("output", {});
+    const range = element("small", { class: joint.limited ? "limits" : "limits none" });
+    this.shown.push([shown, range]);
     const box = element("input", { type: "range", min: joint.low, max: joint.high, step: "any", value: joint.value, "aria-label": joint.name });
     box.addEventListener("input", () => {
       this.values[k] = Number(box.value);
-      shown.textContent = `${formatNumber(this.values[k])} ${joint.unit}`;
+      this.write(k);
       this.move();
     });
-    return element("label", {}, element("span", {}, joint.name), box, shown);
+    this.write(k);
+    return element("label", {}, element("span", {}, joint.name), box, shown, range);
+  }
+
+  // The value and the limits of a joint, in rad, degrees or m.
+  write(k) {
+    const joint = this.joints[k], [shown, range] = this.shown[k], turned = this.degrees && joint.unit === "rad";
+    const text = (x) => formatNumber(turned ? (x * 180) / Math.PI : x);
+    shown.textContent = `${text(this.values[k])} ${turned ? "°" : joint.unit}`;
+    range.textContent = joint.limited ? `${text(joint.low)} … ${text(joint.high)}` : "no limits";
   }
 
   move() {

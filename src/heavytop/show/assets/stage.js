@@ -16,6 +16,7 @@ class Stage {
     this.tags = [];
     this.turned = new Map();
     this.widthPerDepth = { value: 0 };
+    this.seen = []; // further points that the overview must show
   }
 
   async load() {
@@ -54,13 +55,13 @@ class Stage {
     lender.visible = false;
     this.objects.delete("plain");
     for (const [name, object] of this.objects) {
-      if (!/^(ground|shadow|trail)[/]/.test(name)) continue;
+      if (!/^(ground|shadow|trail):/.test(name)) continue;
       object.traverse((part) => {
         if (!part.material) return;
         const { side } = part.material;
         part.material.dispose();
         part.material = new Plain({ side });
-        if (name.startsWith("trail/")) this.widen(part.material);
+        if (name.startsWith("trail:")) this.widen(part.material);
       });
     }
   }
@@ -77,7 +78,7 @@ class Stage {
     };
   }
 
-  // Find the objects by the names given when the page was written and prepare them.
+  // Find the objects by the names given when the page was written and prepare them. Colons separate their parts: names of bodies have none.
   adopt() {
     this.objects = new Map();
     for (const [id, json] of Object.entries(this.world.ObjectsListJson)) {
@@ -89,9 +90,9 @@ class Stage {
     }
     this.flatten();
     // flat things on the ground: drawn first, in this order, without depth, so they can neither flicker nor hide anything
-    const order = { "ground/platform": -5, "ground/grid": -4, "ground/axis": -3 };
+    const order = { "ground:platform": -5, "ground:grid": -4, "ground:axis": -3 };
     for (const [name, object] of this.objects) {
-      const kind = name.split("/")[0];
+      const kind = name.split(":")[0];
       const rank = order[name] ?? (kind === "shadow" ? -2 : kind === "ghost" ? 2 : kind === "blur" ? 3 : 0);
       object.renderOrder = rank;
       object.traverse((part) => {
@@ -102,7 +103,7 @@ class Stage {
       });
     }
     const parts = (group, name) =>
-      [...this.objects].filter(([key]) => key.startsWith(`${group}/${name}/`)).map(([, object]) => object);
+      [...this.objects].filter(([key]) => key.startsWith(`${group}:${name}:`)).map(([, object]) => object);
     const body = (group) => (entry) => ({
       ...entry,
       data: this.array(entry.data),
@@ -116,11 +117,11 @@ class Stage {
     this.arrows = this.scene.arrows.map((arrow) => ({
       ...arrow,
       data: this.array(arrow.data),
-      shaft: this.objects.get(`arrow/${arrow.name}/shaft`),
-      head: this.objects.get(`arrow/${arrow.name}/head`),
+      shaft: this.objects.get(`arrow:${arrow.name}:shaft`),
+      head: this.objects.get(`arrow:${arrow.name}:head`),
       tag: this.tag(arrow.name, "tag-force"),
     }));
-    this.trails = this.scene.trails.map((trail) => ({ ...trail, object: this.objects.get(`trail/${trail.name}`) }));
+    this.trails = this.scene.trails.map((trail) => ({ ...trail, object: this.objects.get(`trail:${trail.name}`) }));
     this.ghostTag = this.ghosts.length ? this.tag("reference", "tag-ghost") : null;
     this.axisTags = this.scene.ground === null ? [] : this.scene.axes.map((axis) => this.tag(axis, "tag-axis"));
   }
@@ -156,7 +157,7 @@ class Stage {
         part.material.color.g = rgb[1];
         part.material.color.b = rgb[2];
         // arrows and ghosts emit a little light, so that they are visible from their dark side
-        const own = { arrow: 0.5, ghost: 0.5, blur: 0.6 }[name.split("/")[0]] || 0;
+        const own = { arrow: 0.5, ghost: 0.5, blur: 0.6 }[name.split(":")[0]] || 0;
         if (!part.material.emissive) return;
         part.material.emissive.copy(part.material.color).multiplyScalar(own);
         part.material.color.multiplyScalar(1 - own);
@@ -167,7 +168,7 @@ class Stage {
   }
 
   roleOf(name) {
-    const [kind, first, last] = name.split("/");
+    const [kind, first, last] = name.split(":");
     if (kind === "ground") return first === "platform" ? "ground" : first;
     if (kind === "arrow") return this.scene.arrows.find((arrow) => arrow.name === first).role;
     if (kind === "trail") return this.scene.trails.find((trail) => trail.name === first).role;
@@ -196,20 +197,21 @@ class Stage {
   fit(azimuth, elevation) {
     const { center, radius, body } = this.scene.view;
     const { ground } = this.scene;
-    const points = [];
-    for (const { data, parent } of [...this.bodies, ...this.ghosts]) {
+    const points = this.seen.map(([x, y, z]) => [x, y, z, 0]);
+    for (const { name, radius: own, data, parent } of [...this.bodies, ...this.ghosts]) {
       if (parent !== undefined) continue;
+      const size = name === this.scene.follow ? Math.max(body, own) : own;
       const step = 7 * Math.max(1, Math.floor(data.length / 7 / 400));
-      for (let k = 4; k < data.length; k += step) points.push([data[k], data[k + 1], data[k + 2]]);
+      for (let k = 4; k < data.length; k += step) points.push([data[k], data[k + 1], data[k + 2], size]);
     }
     // the ground below, unless it is far away
-    if (ground !== null && center[2] - ground < Math.max(2 * radius, 5 * body)) points.push([center[0], center[1], ground]);
+    if (ground !== null && center[2] - ground < Math.max(2 * radius, 5 * body)) points.push([center[0], center[1], ground, 0.2 * body]);
     const back = [Math.cos(elevation) * Math.cos(azimuth), Math.cos(elevation) * Math.sin(azimuth), Math.sin(elevation)];
     const right = [-Math.sin(azimuth), Math.cos(azimuth), 0];
     const up = cross(back, right);
     const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
     const along = (axis) => points.map((p) => dot(p, axis));
-    const middle = (list) => (Math.min(...list) + Math.max(...list)) / 2;
+    const middle = (list) => (Math.min(...list.map((x, k) => x - points[k][3])) + Math.max(...list.map((x, k) => x + points[k][3]))) / 2;
     const [x, y, z] = [along(right), along(up), along(back)];
     const [x0, y0, z0] = [middle(x), middle(y), dot(center, back)];
     const tangent = Math.tan((this.world.camera.fov * Math.PI) / 360);
@@ -218,8 +220,8 @@ class Stage {
     let distance = 5 * body;
     for (let k = 0; k < points.length; k++) {
       const forward = z[k] - z0;
-      const wide = (Math.abs(x[k] - x0) + body) / (tangent * aspect * room);
-      const high = (Math.abs(y[k] - y0) + body) / (tangent * room);
+      const wide = (Math.abs(x[k] - x0) + points[k][3]) / (tangent * aspect * room);
+      const high = (Math.abs(y[k] - y0) + points[k][3]) / (tangent * room);
       distance = Math.max(distance, forward + wide, forward + high);
     }
     return { target: [0, 1, 2].map((i) => right[i] * x0 + up[i] * y0 + back[i] * z0), distance };

@@ -9,8 +9,10 @@ name                order what for
 ``rkmk45``          5     step size by error control, dense output
 ``projected_rk4``   4     coordinates that are no group: any ``A`` and ``phi``
 ``energy_momentum`` 2     long conservative runs: the energy is exact
+``moreau``          2     rigid contacts, impacts, hard stops, ropes, sticking friction
 ``terze``           4     unit quaternions as document 002 cites them: ``rkmk4`` with the exact tangent operator
 ``variational``     2     long conservative runs: symplectic, momentum is exact
+``ros2``            2     stiff springs, dampers, friction, stops: linearly implicit, L-stable
 =================== ===== =================================================================================
 """
 
@@ -22,6 +24,7 @@ from heavytop.errors import SimulationError, unknown_name
 from heavytop.simulate.integrators.base import Integrator as Integrator
 from heavytop.simulate.integrators.energy_momentum import EnergyMomentum as EnergyMomentum
 from heavytop.simulate.integrators.error_control import RKMK45 as RKMK45
+from heavytop.simulate.integrators.moreau import Moreau as Moreau
 from heavytop.simulate.integrators.rkmk import (
     RKMK4 as RKMK4,
     RKMK6 as RKMK6,
@@ -29,10 +32,12 @@ from heavytop.simulate.integrators.rkmk import (
     ProjectedRK4 as ProjectedRK4,
     Terze as Terze,
 )
+from heavytop.simulate.integrators.ros2 import ROS2 as ROS2
 from heavytop.simulate.integrators.variational import Variational as Variational
 
 INTEGRATORS: dict[str, type[Integrator]] = {
-    cls.name: cls for cls in (RKMK4, RKMK6, RKMK8, RKMK45, ProjectedRK4, EnergyMomentum, Variational, Terze)
+    cls.name: cls
+    for cls in (RKMK4, RKMK6, RKMK8, RKMK45, ProjectedRK4, EnergyMomentum, Variational, Terze, Moreau, ROS2)
 }
 """Name -> class."""
 

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from heavytop._arrays import Array
-from heavytop.compile import Shape
+from heavytop.compile import Shape, Traced
 from heavytop.errors import SimulationError
 from heavytop.functions import Value
+from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.plant import Plant, PlantState
 
 PROJECT_EVERY = 16
@@ -35,7 +36,10 @@ class Integrator(Value, ABC):
     enforces_constraints : whether its steps end on loops and constraints by themselves; otherwise they are projected back.
     chooses_step : whether the method chooses the size of its steps: :class:`.ErrorControlled`.
     integrates_work : whether its steps integrate the work along and keep the balance of energy to their order, so that it can be watched.
+    damps_fast_modes : whether modes faster than the step decay in it, also those that should not.
     clock : name of the own quantity that is the time; None: all trajectories have the same time.
+    unilateral : whether it solves rigid contacts, hard stops, ropes and sticking friction.
+    stationary : (function, input) of an iteration whose derivative vanishes at its solution, as that of Newton's method by its own iterate.
 
     Examples
     --------
@@ -53,7 +57,10 @@ class Integrator(Value, ABC):
     enforces_constraints: ClassVar[bool] = False
     chooses_step: ClassVar[bool] = False
     integrates_work: ClassVar[bool] = False
+    damps_fast_modes: ClassVar[bool] = False
     clock: ClassVar[str | None] = None
+    unilateral: ClassVar[bool] = False
+    stationary: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @abstractmethod
     def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
@@ -70,6 +77,14 @@ class Integrator(Value, ABC):
     def start(self, problem: Any) -> Mapping[str, Array]:
         """The own quantities at the start of a run; missing ones are zero."""
         return {}
+
+    def initial(self, dynamics: Dynamics) -> Traced | None:
+        """(q, v, p) -> own quantities at the start as far as they depend on it, by name; None if there are none. For derivatives of runs."""
+        return None
+
+    def readout(self, dynamics: Dynamics) -> Traced | None:
+        """(q, own quantities by name, p) -> v, for integrators that carry something else instead; None for others."""
+        return None
 
     def velocity(self, plant: Plant, state: PlantState) -> Array:
         """``v`` (nv,) of a state, for integrators that carry something else instead."""

@@ -54,9 +54,8 @@ from heavytop.errors import SimulationError
 from heavytop.geometry import se3, series, so3
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.integrators.base import SLOW, Integrator, relative_size
-from heavytop.simulate.integrators.newton import LIFT, newton_correction
+from heavytop.simulate.integrators.newton import newton_correction, row_lifts
 from heavytop.simulate.plant import Plant, PlantState
-from heavytop.system import row_scales
 
 REST = 1e-14
 """Fraction of the energy below which the kinetic energy of the mean velocity counts as none: nothing to correct along."""
@@ -95,6 +94,7 @@ class EnergyMomentum(Integrator):
     records = ("residual", "unsolved")
     enforces_constraints = True
     integrates_work = True
+    stationary = (("improve", "x"),)
 
     def __init__(self, tolerance: float = 1e-12, iterations: int = 20) -> None:
         if not isinstance(tolerance, float) or not 0 < tolerance < 1:
@@ -113,6 +113,14 @@ class EnergyMomentum(Integrator):
         """The energy of the start is the reference for the whole run, so that rounding does not add up."""
         kinetic, potential = problem.dynamics.kernel("energies")(problem.q, problem.v, problem.p)
         return {"energy": kinetic + potential}
+
+    def initial(self, dynamics: Dynamics) -> Traced | None:
+        energies = dynamics.energies()
+        if energies is None:
+            return None
+        symbols = {name: symbol(name, *size) for name, size in energies.inputs.items()}
+        kinetic, potential = energies.expressions(*symbols.values())
+        return trace_of("energy", symbols, {"energy": kinetic + potential})
 
     def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
         f = plant.dynamics.functions.get(_Equations, lambda: _Equations(plant.dynamics))
@@ -335,7 +343,7 @@ class _Equations:
             Phi, drift, phi = self.rows.expressions(q_1, self._p_at(1.0))
             lam, kappa = self._unknown("lam"), self._unknown("kappa")
             force = force - np.matvec(transpose(Phi_m), lam)
-            lift = _lifts(Phi_m, mass, self.dynamics.row_groups)
+            lift = row_lifts(Phi_m, mass, self.dynamics.row_groups)
             lifts = {self.at["lam"][0] + i: lift[i] for i in range(self.rows_count)}
             held = [np.matvec(Phi, v_1) + drift]
             if self.held:
@@ -379,14 +387,6 @@ class _Equations:
         outputs = {"q": q_1, "v": v_1, "energy": energy, "change": v_1 - self.s["v"], "powers": self._powers}
         outputs["rounding"] = self._rounding
         return trace_of("finish", {**self.s, "x": self.x, "u": self.u, "energy_0": self.energy}, outputs)
-
-
-def _lifts(Phi: Array, mass: Array, groups: Sequence[int]) -> list[Array]:
-    """For each row of Phi a small share of the scale of ``Phi M^-1 Phi^T`` in its group."""
-    own = [sum(Phi[i, j] * Phi[i, j] / mass[j, j] for j in range(Phi.shape[1])) for i in range(Phi.shape[0])]
-    scales = row_scales(own, groups)
-    total = sum(own)
-    return [LIFT * scale + LIFT * LIFT * total for scale in scales]
 
 
 def displace(coordinates: Coordinates, q0: Array, q_m: Array, delta: Array) -> tuple[Array, Array]:

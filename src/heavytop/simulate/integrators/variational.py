@@ -64,6 +64,12 @@ class Variational(Integrator):
         """Start from the momentum p = W^-T M v."""
         return {"momentum": _pieces(problem.dynamics).momentum.interpret(problem.q, problem.v, problem.p)[0]}
 
+    def initial(self, dynamics: Dynamics) -> Traced:
+        return _pieces(dynamics).momentum
+
+    def readout(self, dynamics: Dynamics) -> Traced:
+        return _pieces(dynamics).velocity
+
     def velocity(self, plant: Plant, state: PlantState) -> Array:
         plant.need_group()
         need_unconstrained(plant, "Variational")

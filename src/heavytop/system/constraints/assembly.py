@@ -9,7 +9,7 @@ import numpy as np
 
 from heavytop._arrays import Floats
 from heavytop.errors import ConfigurationError, unknown_name
-from heavytop.system.constraints.scaling import scaled_pseudo_inverse
+from heavytop.system.constraints.scaling import CLOSED, scaled_pseudo_inverse
 from heavytop.system.dynamics.sparse_ldl import RANK_TOLERANCE
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ RANK = RANK_TOLERANCE**0.5
 ITERATIONS = 100
 LONGEST_STEP = 0.5
 """Largest step of an iteration, in rad or in lengths of the system; longer steps of sliding joints are taken where they reduce the residual."""
-ROUNDING = 1e-9
-"""Relative residual below which an assembly ends as soon as it stops improving: rounding errors far from the origin."""
+LEAST_RESIDUAL = CLOSED / 2
+"""Relative residual below which an assembly ends as soon as it stops improving: rounding errors far from the origin, or rounded dimensions of a
+mechanism with redundant constraints, such as axes of a robot file that are parallel to six digits."""
 SIZES = ("row_sizes", "velocity_sizes")
 GUESSES = 20
 """Number of random guesses if none is given and loops do not close from the neutral configuration."""
@@ -55,7 +56,8 @@ def assemble(
     for _ in range(ITERATIONS):
         phi = model.evaluate("position_residual", q, parameters=parameters)
         error = _residual(model, q, parameters)
-        if error < tolerance or (error < ROUNDING and error > 0.5 * before):
+        # loops of rounded dimensions that are closed more than once have a least residual
+        if error < tolerance or (error < LEAST_RESIDUAL and error > 0.5 * before):
             break
         before = error
         sizes, scale, rows = (
@@ -79,7 +81,7 @@ def assemble(
     given, v = v, v - scaled_pseudo_inverse(np.where(free, Phi, 0.0), sizes, scale, RANK) @ residual
     _, left, terms = model.evaluate("relative_residuals", q, v, parameters=parameters)
     terms = np.maximum(terms, model.evaluate("relative_residuals", q, given, parameters=parameters)[2])
-    if not np.max(np.abs(left), initial=0.0) <= 1e-8 * np.max(terms, initial=0.0):
+    if not np.max(np.abs(left), initial=0.0) <= CLOSED * np.max(terms, initial=0.0):
         worst = np.max(np.abs(model.evaluate("velocity_residual", q, v, parameters=parameters)))
         raise ConfigurationError(
             f"no velocity of the free joints of {model.name!r} satisfies the constraints: they are violated by {worst:.3g}. Fix fewer joints."

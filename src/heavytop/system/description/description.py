@@ -11,6 +11,8 @@ import numpy as np
 from heavytop._arrays import Array, Floats
 from heavytop._format import Brief, counted
 from heavytop.functions import Value, is_local
+from heavytop.system.contacts.contact import Contact, Ground
+from heavytop.system.contacts.one_sided import Inequality
 from heavytop.system.description.graph import Edge, FrameGraph
 from heavytop.system.description.inputs import Input
 from heavytop.system.description.moments import Inertia
@@ -90,6 +92,11 @@ class Description(Value):
     basis: Basis | None = None
     shapes: tuple[PlacedShape, ...] = ()
     limits: Mapping[str, JointLimits] = field(default_factory=dict)
+    is_kinematic: bool = False
+    """Whether it may have no inertia at all, as robot files for drawings: poses and Jacobians, no dynamics."""
+    grounds: tuple[Ground, ...] = ()
+    contacts: tuple[Contact, ...] = ()
+    inequalities: tuple[Inequality, ...] = ()
 
     def __repr__(self) -> str:
         return (
@@ -98,9 +105,9 @@ class Description(Value):
 
     @cached_property
     def equations_key(self) -> str | None:
-        """Key of the equations, whatever the default values of parameters, the shapes and the limits; None if user-defined functions take part."""
+        """Key of the equations, whatever the defaults of parameters, shapes, grounds and limits; None if user-defined functions take part."""
         parameters = tuple(replace(p, value=0.0) for p in self.parameters)
-        found = replace(self, parameters=parameters, shapes=(), limits={}).key
+        found = replace(self, parameters=parameters, shapes=(), limits={}, grounds=()).key
         return None if found is None or is_local(found) else f"{self.name} {found}"
 
     @property

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from heavytop._arrays import Floats, constant, freeze_fields
+from heavytop._arrays import Floats, constant, freeze_fields, numbers
 from heavytop.errors import FileFormatError, ModelError, ShapeError
 from heavytop.geometry import so3
 
-MESH_FORMATS = (".stl", ".obj", ".dae", ".glb", ".gltf", ".ply", ".off")
+MESH_FORMATS = (".stl", ".obj", ".dae", ".glb", ".gltf", ".ply", ".off", ".msh")
 MOST_NODES = 100_000
 """Nodes of a COLLADA file with all copies."""
 LARGEST_MESH = 100_000_000
@@ -134,9 +134,103 @@ class Capsule(_Solid):
         return barrel + ends, np.zeros(3), np.diag([across, across, along])
 
 
+class _Surface:
+    """A surface of triangles; if it is closed it has the moments of the solid inside."""
+
+    @property
+    def triangles(self) -> tuple[np.ndarray, np.ndarray]:
+        """Vertices (n, 3) in m and triangles (m, 3)."""
+        raise NotImplementedError
+
+    def _title(self) -> str:
+        return "a surface of triangles"
+
+    def unit_moments(self) -> tuple[float, Floats, Floats]:
+        vertices, faces = self.triangles
+        faces = distinct_faces(vertices, faces)
+        area = np.cross(vertices[faces[:, 1]] - vertices[faces[:, 0]], vertices[faces[:, 2]] - vertices[faces[:, 0]])
+        gap = np.linalg.norm(area.sum(axis=0)) / max(np.linalg.norm(area, axis=1).sum(), 1e-300)
+        volume, center, moment = mesh_moments(vertices, faces)
+        # a closed surface has int dA = 0 and int x dA^T = V 1; a tube without ends fulfils the first only
+        spread = (vertices[faces].mean(axis=1) - center).T @ area / 2
+        gap = max(
+            gap,
+            float(np.max(np.abs(spread - volume * np.eye(3)))) / max(abs(volume), float(np.trace(spread)) / 3, 1e-300),
+        )
+        if gap > CLOSED_TOLERANCE or volume <= 0:
+            raise ModelError(
+                f"{self._title()} is not closed (its faces leave a gap of {gap:.1e}) or is turned inside out (volume "
+                f"{volume:.3g} m^3), so it has no inertia. Repair it, or give the inertia as numbers."
+            )
+        return volume, center, moment
+
+
+@dataclass(frozen=True, eq=False)
+class Triangles(_Surface):
+    """Triangles given as arrays: ``vertices`` (n, 3) in m, ``faces`` (m, 3) with their numbers, anticlockwise from outside.
+
+    >>> import heavytop as ht
+    >>> corners = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))
+    >>> round(ht.Triangles(corners, ((0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3))).unit_moments()[0], 6)
+    0.166667
+    """
+
+    vertices: Any
+    faces: Any
+
+    def __post_init__(self) -> None:
+        vertices, faces = constant(self.vertices, "vertices"), np.array(self.faces)
+        if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.all(np.isfinite(vertices)):
+            raise ModelError(f"Triangles: vertices must be finite, of shape (n, 3), got shape {vertices.shape}.")
+        whole = faces.ndim == 2 and faces.shape[1] == 3 and len(faces) and np.issubdtype(faces.dtype, np.integer)
+        if not whole or faces.min() < 0 or faces.max() >= len(vertices):
+            raise ModelError(
+                f"Triangles: faces must be whole numbers below {len(vertices)}, of shape (m, 3), got shape {faces.shape}."
+            )
+        faces.flags.writeable = False
+        object.__setattr__(self, "vertices", vertices)
+        object.__setattr__(self, "faces", faces)
+
+    @property
+    def triangles(self) -> tuple[np.ndarray, np.ndarray]:
+        """Vertices (n, 3) in m and triangles (m, 3)."""
+        return self.vertices, self.faces
+
+
 @dataclass(frozen=True)
-class Mesh:
-    """Triangles from a file (STL, OBJ, DAE, GLB, PLY, OFF) in units of m, scaled by ``scale``.
+class Rim(_Solid):
+    """The rim of a disc: a circle of ``radius`` around z in the plane z = 0, in m. For contacts; it has no volume.
+
+    >>> Rim(0.04).radius
+    0.04
+    """
+
+    radius: float
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points at ``positions`` (n, 3) in m, each with the same ``radius`` in m (0: sharp). For contacts; they have no volume.
+
+    >>> Points([(0.1, 0.0, 0.0), (-0.1, 0.0, 0.0)], radius=0.01)
+    Points(positions=((0.1, 0.0, 0.0), (-0.1, 0.0, 0.0)), radius=0.01)
+    """
+
+    positions: Any
+    radius: float = 0.0
+
+    def __post_init__(self) -> None:
+        places = numbers(self.positions, "positions of Points")
+        if places.ndim != 2 or places.shape[1] != 3 or not len(places) or not np.all(np.isfinite(places)):
+            raise ModelError(f"Points: positions must be n points (n, 3) in m, finite, got {self.positions!r}.")
+        if not np.isfinite(self.radius) or self.radius < 0:
+            raise ModelError(f"Points: radius must not be negative, got {self.radius!r} m.")
+        object.__setattr__(self, "positions", tuple(tuple(place) for place in places.tolist()))
+
+
+@dataclass(frozen=True)
+class Mesh(_Surface):
+    """Triangles from a file (STL, OBJ, DAE, GLB, PLY, OFF, MuJoCo's MSH) in units of m, scaled by ``scale``.
 
     The file is read when the triangles are first needed, by trimesh.
 
@@ -171,14 +265,20 @@ class Mesh:
         if path.stat().st_size > LARGEST_MESH:
             raise FileFormatError(f"mesh {self.path!r} has more than {LARGEST_MESH} bytes.")
         try:  # from memory, without a resolver: references to other files are ignored
-            content, unit = path.read_bytes(), 1.0
+            content, frame = path.read_bytes(), np.eye(3)
             if path.suffix.lower() == ".dae":
-                unit = _collada_unit(content, self.path)
+                frame = _collada_frame(content, self.path)
                 # materials are not used, and triangles with a missing one would be lost
                 content = re.sub(rb"<bind_material\b.*?</bind_material>", b"", content, flags=re.DOTALL)
-            kind = path.suffix.lower().lstrip(".")
-            loaded: Any = trimesh.load(BytesIO(content), file_type=kind, force="mesh", skip_materials=True)
-            vertices, faces = unit * np.asarray(loaded.vertices, dtype=float), np.asarray(loaded.faces, dtype=int)
+            if path.suffix.lower() == ".msh":
+                vertices, faces = _mujoco_mesh(content)
+            else:
+                kind = path.suffix.lower().lstrip(".")
+                loaded: Any = trimesh.load(BytesIO(content), file_type=kind, force="mesh", skip_materials=True)
+                vertices, faces = (
+                    np.asarray(loaded.vertices, dtype=float) @ frame.T,
+                    np.asarray(loaded.faces, dtype=int),
+                )
         except FileFormatError:
             raise
         except Exception as error:
@@ -189,24 +289,22 @@ class Mesh:
             faces = faces[:, ::-1]
         return constant(vertices * self.scale), faces
 
-    def unit_moments(self) -> tuple[float, Floats, Floats]:
-        vertices, faces = self.triangles
-        faces = distinct_faces(vertices, faces)
-        area = np.cross(vertices[faces[:, 1]] - vertices[faces[:, 0]], vertices[faces[:, 2]] - vertices[faces[:, 0]])
-        gap = np.linalg.norm(area.sum(axis=0)) / max(np.linalg.norm(area, axis=1).sum(), 1e-300)
-        volume, center, moment = mesh_moments(vertices, faces)
-        # a closed surface has int dA = 0 and int x dA^T = V 1; a tube without ends fulfils the first only
-        spread = (vertices[faces].mean(axis=1) - center).T @ area / 2
-        gap = max(
-            gap,
-            float(np.max(np.abs(spread - volume * np.eye(3)))) / max(abs(volume), float(np.trace(spread)) / 3, 1e-300),
-        )
-        if gap > CLOSED_TOLERANCE or volume <= 0:
-            raise ModelError(
-                f"mesh {self.path!r} is not closed (its faces leave a gap of {gap:.1e}) or is turned inside out (volume "
-                f"{volume:.3g} m^3), so it has no inertia. Repair it, or give the inertia as numbers."
-            )
-        return volume, center, moment
+    def _title(self) -> str:
+        return f"mesh {self.path!r}"
+
+
+def _mujoco_mesh(content: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices and triangles of MuJoCo's binary format: four counts, then vertices, normals, texture coordinates (float32) and triangles (int32)."""
+    nvertex, nnormal, ntexture, nface = np.frombuffer(content, "<i4", 4).tolist()
+    if min(nvertex, nnormal, ntexture, nface) < 0 or 16 + 12 * (nvertex + nnormal + nface) + 8 * ntexture != len(
+        content
+    ):
+        raise ValueError("its size is not that of its counts")
+    vertices = np.frombuffer(content, "<f4", 3 * nvertex, 16).reshape(-1, 3).astype(float)
+    faces = np.frombuffer(content, "<i4", 3 * nface, len(content) - 12 * nface).reshape(-1, 3).astype(int)
+    if nface and (faces.min() < 0 or faces.max() >= nvertex):
+        raise ValueError("its triangles name vertices that do not exist")
+    return vertices, faces
 
 
 def distinct_faces(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
@@ -218,8 +316,18 @@ def distinct_faces(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
     return faces if len(first) == len(faces) else faces[np.sort(first)]
 
 
-def _collada_unit(content: bytes, path: str) -> float:
-    """Metres per unit of a COLLADA file.
+UP_AXES = {
+    "X_UP": np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]]),
+    "Y_UP": np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]]),
+    "Z_UP": np.eye(3),
+}
+"""Rotation to axes with z up, by the up axis of a COLLADA file."""
+NOT_TURNED = ("VCGLib", "MeshLab", "Assimp")
+"""Programs that call every COLLADA file they write Y_UP, whatever its axes are."""
+
+
+def _collada_frame(content: bytes, path: str) -> np.ndarray:
+    """Matrix (3, 3) from coordinates of a COLLADA file to metres in axes with z up.
 
     Raises a FileFormatError for a document type, in which entities are declared, and for nodes whose copies of copies are too many.
     """
@@ -227,6 +335,8 @@ def _collada_unit(content: bytes, path: str) -> float:
 
     parser = expat.ParserCreate()
     units: list[float] = []
+    texts: dict[str, str] = {"up_axis": "", "authoring_tool": ""}
+    reading = [""]
     parts: dict[str, list[str]] = {"": []}
     """Node -> nodes inside it, by their ids; "" is the document."""
     inside = [""]
@@ -239,6 +349,8 @@ def _collada_unit(content: bytes, path: str) -> float:
             tag == "unit" and "meter" in attributes and not units
         ):  # the unit of the document precedes those of its parts
             units.append(float(attributes["meter"]))
+        if tag in texts and not texts[tag]:
+            reading[0] = tag
         if tag == "node":
             name = attributes.get("id") or f"<{len(parts)}>"
             parts[inside[-1]].append(name)
@@ -248,12 +360,17 @@ def _collada_unit(content: bytes, path: str) -> float:
             parts[inside[-1]].append(attributes.get("url", "").removeprefix("#"))
 
     def end(tag: str) -> None:
+        reading[0] = ""
         if tag == "node":
             inside.pop()
 
+    def text(part: str) -> None:
+        if reading[0]:
+            texts[reading[0]] += part
+
     parser.StartDoctypeDeclHandler = reject
     parser.EntityDeclHandler = reject
-    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text
     parser.Parse(content, True)
     if _expanded(parts) > MOST_NODES:
         raise FileFormatError(
@@ -262,7 +379,9 @@ def _collada_unit(content: bytes, path: str) -> float:
     unit = units[0] if units else 1.0
     if not np.isfinite(unit) or unit <= 0:
         raise FileFormatError(f"mesh {path!r}: its unit must be positive, got {unit!r} m.")
-    return unit
+    if any(tool in texts["authoring_tool"] for tool in NOT_TURNED):
+        return unit * np.eye(3)
+    return unit * UP_AXES.get(texts["up_axis"].strip(), np.eye(3))
 
 
 def _expanded(parts: dict[str, list[str]]) -> float:

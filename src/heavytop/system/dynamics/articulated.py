@@ -1,14 +1,15 @@
 """Recursions over the tree with a number of operations linear in the number of bodies.
 
-Inverse dynamics (recursive Newton-Euler) and forward dynamics (articulated bodies), in body coordinates, and the mass matrix at one configuration
-in numbers (composite bodies). The velocity coordinates of
-a joint are parent-relative here; joints that use absolute velocities are converted at the end. The acceleration of a body is that of
-its origin in body axes with the angular acceleration; it differs from the rate of the body twist by omega x v.
+Inverse dynamics (recursive Newton-Euler) and forward dynamics (articulated bodies), in body coordinates, and the mass matrix (composite bodies), as
+an expression or at one configuration in numbers. The velocity coordinates of a joint are parent-relative here; joints that use absolute velocities
+are converted at the end. The acceleration of a body is that of its origin in body axes with the angular acceleration; it differs from the rate of the
+body twist by omega x v.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -283,7 +284,7 @@ def _without(inertia: Array, S: Array) -> Array:
 
 
 def has_composites(dynamics: EquationTerms) -> bool:
-    """Whether :func:`composite_mass_matrix` applies: a tree of joints with own velocities relative to the parent, without explicit time."""
+    """Whether composite bodies give the mass matrix: a tree of joints with own velocities relative to the parent, without explicit time."""
     own = all(step.edge.joint.velocity_frame != "absolute" for step in dynamics.kinematics.steps)
     return own and dynamics.description.time is None and is_recursive(dynamics)
 
@@ -291,40 +292,97 @@ def has_composites(dynamics: EquationTerms) -> bool:
 def composite_mass_matrix(dynamics: EquationTerms, p_symbols: Array, q: np.ndarray, p: np.ndarray) -> np.ndarray:
     """M (nv, nv) at the configuration q (nq,) with parameters p (np,) by composite bodies (Walker and Orin 1982).
 
-    Only the links are traced: their poses, subspaces and inertias. From the tips to the root a body takes up what it carries; its columns of
-    wrenches I_c S, taken to each ancestor, give the entries S_j^T I_c S_i.
+    Only the links are traced: their poses, subspaces and inertias.
     """
-    kinematics, inertias = dynamics.kinematics, dynamics.description.inertias
-    steps = kinematics.steps
-    rotors = [(port.label, rotor.matrix) for port, rotor in dynamics.rotors]
-    bodies = [inertias[s.frame].matrix if s.frame in inertias else np.zeros((6, 6)) for s in steps]
+    kinematics, steps = dynamics.kinematics, dynamics.kinematics.steps
     links = [kinematics.links[s.frame].pose for s in steps]
     subspaces = [kinematics.subspace[s.frame] for s in steps]
-    values = _numbers([*links, *subspaces, *bodies, *(matrix for _, matrix in rotors)], dynamics.q, p_symbols, q, p)
-    n = len(steps)
-    poses, axes, composites = values[:n], values[n : 2 * n], values[2 * n : 3 * n]
-    joints = dynamics.description.joints
-    ends = np.cumsum([e.joint.coordinates.nv for e in joints])
-    columns = {e.label: np.arange(end - e.joint.coordinates.nv, end) for e, end in zip(joints, ends, strict=True)}
-    M = np.zeros((dynamics.nv, dynamics.nv))
-    carried: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
-    place = {step.frame: k for k, step in enumerate(steps)}
-    for k in reversed(range(n)):
-        step, S = steps[k], axes[k]
-        own = columns.get(step.edge.label, np.arange(0))
-        wrenches = [*carried.pop(step.frame, []), (own, composites[k] @ S)]
-        index = np.concatenate([at for at, _ in wrenches])
-        F = np.concatenate([force for _, force in wrenches], axis=1)
-        M[np.ix_(own, index)] = S.T @ F
-        M[np.ix_(index, own)] = (S.T @ F).T
-        if step.parent != WORLD:
-            Ad = se3.Ad(se3.inverse(poses[k]))
-            composites[place[step.parent]] = composites[place[step.parent]] + Ad.T @ composites[k] @ Ad
-            carried.setdefault(step.parent, []).append((index, Ad.T @ F))
+    rotors = [(port.label, rotor.matrix) for port, rotor in dynamics.rotors]
+    parts = [*links, *subspaces, *_body_inertias(dynamics), *(matrix for _, matrix in rotors)]
+    values, n = _numbers(parts, dynamics.q, p_symbols, q, p), len(steps)
+    M, columns = np.zeros((dynamics.nv, dynamics.nv)), _columns(dynamics)
+    for own, index, entries in _composite_blocks(steps, columns, values[:n], values[n : 2 * n], values[2 * n : 3 * n]):
+        M[np.ix_(own, index)] = entries
+        M[np.ix_(index, own)] = entries.T
     for (label, _), matrix in zip(rotors, values[3 * n :], strict=True):
         at = np.ix_(columns[label], columns[label])
         M[at] = M[at] + matrix[: len(columns[label]), : len(columns[label])]
     return M
+
+
+def recursive_mass_matrix(dynamics: EquationTerms) -> Array:
+    """M (nv, nv) as an expression by composite bodies: shorter than the sum over bodies for all but small trees."""
+    import casadi
+
+    kinematics, columns = dynamics.kinematics, _columns(dynamics)
+    steps = kinematics.steps
+    links, subspaces = ([x[s.frame] for s in steps] for x in (kinematics.links, kinematics.subspace))
+    M = casadi.SX(dynamics.nv, dynamics.nv)
+    poses, inertias = [link.pose for link in links], [sparse(matrix) for matrix in _body_inertias(dynamics)]
+    for own, index, entries in _composite_blocks(steps, columns, poses, subspaces, inertias):
+        block_ = casadi.sparsify(casadi.SX(sparse(entries).to_casadi()))
+        for a, i in enumerate(own):
+            for b, j in enumerate(index):
+                if not block_[a, b].is_zero():
+                    M[int(i), int(j)] = block_[a, b]
+                    M[int(j), int(i)] = block_[a, b]
+    for port, rotor in dynamics.rotors:
+        at = columns[port.label]
+        added = casadi.SX(sparse(rotor.matrix).to_casadi())
+        for a, i in enumerate(at):
+            for b, j in enumerate(at):
+                M[int(i), int(j)] = M[int(i), int(j)] + added[a, b]
+    return casadi.ArrayInterface(M, 2)
+
+
+def _body_inertias(dynamics: EquationTerms) -> list[Array]:
+    """The 6x6 inertia of the body that each step of the tree moves."""
+    inertias = dynamics.description.inertias
+    return [inertias[s.frame].matrix if s.frame in inertias else np.zeros((6, 6)) for s in dynamics.kinematics.steps]
+
+
+def _columns(dynamics: EquationTerms) -> dict[str, np.ndarray]:
+    """Places of the velocities of each joint."""
+    joints = dynamics.description.joints
+    ends = np.cumsum([e.joint.coordinates.nv for e in joints])
+    return {e.label: np.arange(end - e.joint.coordinates.nv, end) for e, end in zip(joints, ends, strict=True)}
+
+
+def _composite_blocks(
+    steps: Sequence[Step],
+    columns: dict[str, np.ndarray],
+    poses: Sequence[Array],
+    subspaces: Sequence[Array],
+    inertias: Sequence[Array],
+) -> Iterator[tuple[np.ndarray, np.ndarray, Array]]:
+    """Rows, columns and entries of the parts of M, from the tips to the root.
+
+    A body takes up what it carries; its columns of wrenches I_c S, taken to each ancestor, give the entries S_j^T I_c S_i.
+    """
+    composites = list(inertias)
+    carried: dict[str, list[tuple[np.ndarray, Array]]] = {}
+    place = {step.frame: k for k, step in enumerate(steps)}
+    for k in reversed(range(len(steps))):
+        step, S = steps[k], subspaces[k]
+        own = columns.get(step.edge.label, np.arange(0))
+        wrenches = [*carried.pop(step.frame, []), *([(own, composites[k] @ S)] if len(own) else [])]
+        if wrenches:
+            index = np.concatenate([at for at, _ in wrenches])
+            F = np.concatenate([force for _, force in wrenches], axis=1)
+            if len(own):
+                yield own, index, transpose(S) @ F
+        if step.parent != WORLD:
+            above = place[step.parent]
+            composites[above] = composites[above] + _inertia_to_parent(poses[k], composites[k])
+            if wrenches:
+                carried.setdefault(step.parent, []).append((index, _wrenches_to_parent(poses[k], F)))
+
+
+def _wrenches_to_parent(pose: Array, wrenches: Array) -> Array:
+    """Ad(G^-1)^T of the columns of wrenches (6, n)."""
+    R, r = se3.rotation(pose), se3.position(pose)
+    force = R @ submatrix(wrenches, UPPER, slice(None))
+    return np.concatenate([force, R @ submatrix(wrenches, LOWER, slice(None)) + so3.wed(r) @ force], axis=0)
 
 
 def _numbers(parts: list[Array], q_symbols: Array, p_symbols: Array, q: np.ndarray, p: np.ndarray) -> list[np.ndarray]:

@@ -245,6 +245,12 @@ class EquationTerms:
             return self.dissipation_force - np.matvec(self.damping_matrix, self.v)
         return self._total((t.port, t.nonlinear_resistance) for t in self.elements)
 
+    def secant_force(self, direction: Array) -> Array | None:
+        """Secants of friction times velocities ``direction`` (nv,): generalised force (nv,), or None if no element has any."""
+        if not any(t.gives("secant") for t in self.elements):
+            return None
+        return self._total((t.port, t.secant(np.matvec(t.port.rows, direction))) for t in self.elements)
+
     @cached_property
     def applied_force(self) -> Array:
         """Forces of elements that supply power, on the right-hand side."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from heavytop._arrays import Array, freeze_fields
 from heavytop.errors import ModelError, unknown_name
@@ -16,8 +17,14 @@ if TYPE_CHECKING:
     from heavytop.system.forces.ports import Port
     from heavytop.system.kinematics.kinematics import Kinematics
 
-PIECES = ("energy", "energy_gradient", "dissipation", "resistance", "damping", "force", "inertia")
+PIECES = ("energy", "energy_gradient", "dissipation", "resistance", "damping", "secant", "force", "inertia")
 """Methods that define an element: at least one of energy, dissipation, resistance, force and inertia."""
+
+
+NAMES = ("a", "b", "body", "joint", "relative_to")
+"""Attributes of elements and inputs that name a body, frame or joint."""
+LISTS = ("terms", "path")
+"""Attributes that are sequences of tuples, which begin with such a name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +53,29 @@ class Pull:
     high: Any
 
 
+def renamed(element: Any, name: Callable[[str], str], world: bool = True) -> Any:
+    """A copy of an element or input whose :data:`NAMES` and :data:`LISTS` have new names; ``world``: also the world.
+
+    >>> from heavytop.system import JointForce
+    >>> renamed(JointForce("elbow", gear=5.0), "left/{}".format)
+    JointForce(body='left/elbow', gear=5)
+    """
+
+    def new(label: str) -> str:
+        return label if label == WORLD and not world else name(label)
+
+    made = copy(element)
+    for field in NAMES:
+        value = getattr(element, field, None)
+        if isinstance(value, str):
+            object.__setattr__(made, field, new(value))
+    for field in LISTS:
+        value = getattr(element, field, None)
+        if isinstance(value, tuple | list):
+            object.__setattr__(made, field, tuple((new(item[0]), *item[1:]) for item in value))
+    return made
+
+
 class ForceElement(ABC):
     """Base of all force elements. Derive your own from :class:`PairElement` (between two bodies) or :class:`JointElement` (in a joint).
 
@@ -63,12 +93,16 @@ class ForceElement(ABC):
     ``force(x, w)``           the total force (n,) of the element: -dV/dx - resistance and any further force, whose power counts as
                               supplied
     ``inertia()``             constant matrix (n, n) of a kinetic energy 1/2 w^T I w; only in joints
+    ``secant(x, w)``          matrix (n, n) of friction, for linearly implicit steps: ``secant(x, w) w`` is its resistance
     ========================= =====================================================================================================
 
     >>> from heavytop.system.forces import Gravity
     >>> issubclass(Gravity, ForceElement)
     False
     """
+
+    reads_coordinates: ClassVar[bool] = False
+    """Whether it is a ``function`` of the coordinates of the whole system."""
 
     def __post_init__(self) -> None:
         if type(self).__module__.startswith("heavytop."):  # those of the library are frozen dataclasses
@@ -113,6 +147,13 @@ class ForceElement(ABC):
         """Lines to draw."""
         return ()
 
+    def renamed(self, name: Callable[[str], str]) -> ForceElement:
+        """The same element where bodies, frames and joints have the names ``name(old)``, in a system that is attached to another one.
+
+        By default the attributes ``a``, ``b``, ``body``, ``joint``, ``relative_to``, ``terms`` and ``path`` hold names.
+        """
+        return renamed(self, name)
+
     # --- methods that define it -------------------------------------------------------------------------------------------------
 
     def joint_constants(self) -> Mapping[str, Array]:
@@ -155,6 +196,14 @@ class ForceElement(ABC):
         """Matrix (n, n) of the part of the resistance that is linear in w."""
         raise NotImplementedError
 
+    def secant(self, x: Array, w: Array, /) -> Array:
+        """Matrix S (n, n), symmetric and positive semidefinite, with S w = friction.
+
+        Friction hardly changes with the speed until it stops a motion: a linearly implicit step that sees only its derivative overshoots, or does
+        not stop at all. The order of the integrator does not depend on S.
+        """
+        raise NotImplementedError
+
     def force(self, x: Array, w: Array, /) -> Array:
         """Total force (n,)."""
         raise NotImplementedError
@@ -184,7 +233,11 @@ class ForceElement(ABC):
             raise ModelError(
                 f"{self.title} does nothing: it defines none of energy(x), dissipation(x, w), resistance(x, w), force(x, w) and inertia()."
             )
-        for piece, others in (("energy_gradient", ("energy",)), ("damping", ("dissipation", "resistance"))):
+        for piece, others in (
+            ("energy_gradient", ("energy",)),
+            ("damping", ("dissipation", "resistance")),
+            ("secant", ("dissipation", "resistance")),
+        ):
             if self.gives(piece) and not any(map(self.gives, others)):
                 raise ModelError(f"{self.title} defines {piece}(...) but not {' or '.join(others)}(...).")
 
@@ -301,6 +354,8 @@ class CoordinateElement(ForceElement):
     >>> issubclass(CoordinateElement, ForceElement)
     True
     """
+
+    reads_coordinates = True
 
     def name_of(self, piece: str) -> str:
         return f"{self.kind}(q)" if piece in ("energy", "energy_gradient", "damping") else f"{self.kind}(q, v)"

@@ -143,13 +143,22 @@ class JointFriction(Brief, JointElement):
         )
 
     def resistance(self, q: Array, v: Array, /) -> Array:
-        level = self.coulomb
-        if self.static is not None:
-            level = level + (self.static - self.coulomb) * np.exp(-((v / self.stribeck_speed) ** 2))
-        return level * np.tanh(v / self.smoothing) + self.viscous * v
+        return self._level(v) * np.tanh(v / self.smoothing) + self.viscous * v
+
+    def _level(self, v: Array) -> Array:
+        """Friction at full size (n,)."""
+        if self.static is None:
+            return self.coulomb
+        return self.coulomb + (self.static - self.coulomb) * np.exp(-((v / self.stribeck_speed) ** 2))
 
     def damping(self, q: Array, /) -> Array:
         return diagonal(self.viscous)
+
+    def secant(self, q: Array, v: Array, /) -> Array:
+        resting = np.abs(v) < 1e-4 * self.smoothing  # there tanh(x)/x is 1 to rounding
+        moving = np.where(resting, self.smoothing, v)
+        slope = np.where(resting, 1.0 / self.smoothing, np.tanh(moving / self.smoothing) / moving)
+        return diagonal(self._level(v) * slope)
 
     def not_negative(self) -> Mapping[str, Any]:
         static = {} if self.static is None else {"static": self.static}

@@ -91,6 +91,12 @@ class ElementTerms:
         linear = 0.0 if self.damping is None else np.matvec(self.damping, self.port.velocity)
         return self.resistance - linear
 
+    def secant(self, direction: Array) -> Array | None:
+        """Secant of friction times a velocity (n,)."""
+        if not self.gives("secant"):
+            return None
+        return np.matvec(self._matrix("secant", self.port.configuration, self.port.velocity), direction)
+
     @cached_property
     def applied(self) -> Array | None:
         """Force (n,) whose power is supplied: the total force without those of the energy and the resistance."""

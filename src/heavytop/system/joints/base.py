@@ -192,6 +192,13 @@ class Joint(Value, ABC):
         """Its own coordinates and velocities from those of the joint that it :attr:`follows`; a linear map."""
         return q, v
 
+    def following(self, source: str, label: str) -> Joint:
+        """The same joint following one of another name; ``label`` is the name of this one."""
+        raise ModelError(
+            f"joint {label!r} follows {self.follows!r} in a user-defined way, so it cannot be attached under another name. Define following(source, "
+            "label) of its class."
+        )
+
     def follow_matrix(self, n: int) -> Array:
         """Its velocities per unit of each of the ``n`` velocities of the joint that it :attr:`follows`."""
         return self.follow(np.zeros(1), np.eye(n))[1]

@@ -126,6 +126,10 @@ class Coupled(Joint):
                 f"got {type(joint).__name__} with {joint.coordinates.nq} coordinates."
             )
 
+    def following(self, source: str, label: str) -> Coupled:
+        made = Coupled(self.joint, source, self.ratio, self.offset)
+        return made.having(**self.parts) if self.parts else made
+
     def follow(self, q: Array, v: Array) -> tuple[Array, Array]:
         """Coordinate (1,) and velocity (1,) of this joint from those of the source."""
         return self.ratio * q + self.offset, self.ratio * v

@@ -45,7 +45,7 @@ def check_elements(dynamics: EquationTerms, p: Array) -> None:
             f"{description.name!r} has no degree of freedom: no body has a joint that moves. Add one with "
             "system.body(name, joint=ht.Revolute(...), inertia=...)."
         )
-    if not description.inertias:
+    if not description.inertias and not description.is_kinematic:
         raise ModelError(
             f"no body of {description.name!r} has inertia, so there is nothing to move. Give at least one body "
             "inertia=ht.Inertia(...)."
@@ -81,6 +81,11 @@ def _check_time(dynamics: EquationTerms, time: Array) -> None:
 
 def check_inertia(model: Model) -> None:
     """Raise a ModelError when some velocity coordinate moves no mass, M singular at several configurations, or almost none in a loop."""
+    if not model.description.inertias:
+        raise ModelError(
+            f"no body of {model.name!r} has inertia: it has poses, Jacobians and pictures, and no dynamics. Give its bodies "
+            "inertia=ht.Inertia(...); in a robot file, <inertial>."
+        )
     if model.nv > EXPLICIT_UP_TO:
         _check_inertia_of_many(model)
         return

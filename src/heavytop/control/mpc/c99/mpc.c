@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { N = @L@_MOVES, NQ = @L@_NQ, NV = @L@_NV, NU = @L@_NU, NX = @L@_NX, NE = @NE@, SIZE = N * NU };
-enum { PATIENCE = @PATIENCE@, SETTLING = @SETTLING@, BLOCK_ROUNDS = @BLOCK_ROUNDS@, ROUNDS = @ROUNDS@ };
+enum { MORE = @MORE@, PATIENCE = @PATIENCE@, SETTLING = @SETTLING@, BLOCK_ROUNDS = @BLOCK_ROUNDS@, ROUNDS = @ROUNDS@ };
 
 @TABLES@
 
@@ -341,7 +341,7 @@ static int minimize(@L@_room *w, signed char *side)
     return settle(w, side) || descend(w, side);
 }
 
-static int iterate(@L@_memory *m, @L@_room *w, const double *q_R, const double *v_R, const double *u_R)
+static int iterate(@L@_memory *m, @L@_room *w, const double *q_R, const double *v_R, const double *u_R, int *open)
 {
     int k, i, j;
     outlook seen;
@@ -349,6 +349,7 @@ static int iterate(@L@_memory *m, @L@_room *w, const double *q_R, const double *
     weigh(w);
     seen = look_ahead(m, w, u_R);
     remember(m, &seen);
+    *open = seen.gap > CLOSED && seen.far > FAR_TURN;
     if (is_dead_end(m, &seen)) {
         m->wait = PATIENCE + SETTLING;
         m->trust = TRUST_HIGH;
@@ -364,6 +365,7 @@ static int iterate(@L@_memory *m, @L@_room *w, const double *q_R, const double *
         m->failures++;
         restart(m, q_R, v_R, u_R);
         memcpy(m->u, planned, sizeof planned);
+        *open = 0;
         return 1;
     }
     for (k = 0; k < N; k++) {
@@ -393,7 +395,7 @@ static int iterate(@L@_memory *m, @L@_room *w, const double *q_R, const double *
 int @L@_sample(@L@_memory *m, @L@_room *w, int moves, const double *q, const double *v, const double *q_R,
                const double *v_R, const double *u_R, double *u)
 {
-    int i, known = 1, failed = 0;
+    int i, known = 1, failed = 0, open = 0;
     for (i = 0; i < NQ; i++)
         known = known && isfinite(q[i]);
     for (i = 0; i < NV; i++)
@@ -406,7 +408,9 @@ int @L@_sample(@L@_memory *m, @L@_room *w, int moves, const double *q, const dou
         memcpy(m->q[0], q, sizeof m->q[0]);
         memcpy(m->v[0], v, sizeof m->v[0]);
         for (i = 0; i < @ITERATIONS@; i++)
-            failed = iterate(m, w, q_R, v_R, u_R);
+            failed = iterate(m, w, q_R, v_R, u_R, &open);
+        for (i = 0; i < MORE && open; i++)
+            failed = iterate(m, w, q_R, v_R, u_R, &open);
     } else {
         m->failures++;
         failed = 1;

@@ -1,0 +1,197 @@
+"""Rows of ``bench fly``: the robust controller on very different vehicles, all constants from their descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heavytop.control import Sensors, Windy
+from heavytop.copters import (
+    Authority,
+    Propulsion,
+    Rotor,
+    RotorPlant,
+    Vehicle,
+    hexacopter,
+    load,
+    multicopter,
+    octocopter,
+    quadcopter,
+    ring,
+    robust_controller,
+)
+from heavytop.simulate import simulate
+from heavytop_bench.reality import FAR, SPREAD, starts
+from heavytop_bench.report import BenchReport
+
+NEAR = 0.2
+"""Distance (m) from the set point at the end of a flight that is recovered."""
+STEP = 5e-3
+SEED = 11
+
+
+def described(
+    name: str, mass: float, moment: Sequence[float], rotors: Sequence[Rotor], lift: float, lag: float, **options: Any
+) -> Vehicle:
+    """A vehicle with equal rotors whose largest thrusts are ``lift`` times its weight, with motors of the time constant ``lag``."""
+    top, most = 1000.0, lift * mass * 9.81 / len(rotors)
+    ratio = float(np.mean([abs(r.drag_ratio) for r in rotors]))
+    limited = [Rotor(r.at, drag_ratio=r.drag_ratio, thrust=(0.0, most)) for r in rotors]
+    propulsion = Propulsion(most / top**2, ratio * most / top**2, (0.0, top), lag)
+    return multicopter(limited, mass, moment, name=name, propulsion=propulsion, **options)
+
+
+def heavy_hexacopter() -> Vehicle:
+    """9 kg, thrust to weight 1.8, motors of 60 ms."""
+    return described("heavy hexacopter", 9.0, (0.45, 0.45, 0.8), ring(6, 0.55, drag_ratio=0.025), 1.8, 0.06)
+
+
+def tiny_quadcopter() -> Vehicle:
+    """35 g, thrust to weight 2.2, motors of 40 ms."""
+    return described("tiny quadcopter", 0.035, (2.1e-5, 2.2e-5, 3.8e-5), ring(4, 0.046, drag_ratio=0.006), 2.2, 0.04)
+
+
+def skewed_quadcopter() -> Vehicle:
+    """Four different arms, centre of mass 2 cm off, thrust to weight 2.6, motors of 30 ms."""
+    places = ((0.16, 0.12, 1), (-0.12, 0.14, -1), (-0.15, -0.10, 1), (0.11, -0.15, -1))
+    rotors = [Rotor((x, y, 0.0), drag_ratio=0.018 * sign) for x, y, sign in places]
+    return described("skewed quadcopter", 0.8, (0.006, 0.009, 0.013), rotors, 2.6, 0.03, com=(0.02, 0.0, 0.0))
+
+
+VEHICLES: Mapping[str, Callable[[], Vehicle]] = {
+    "Hummingbird": lambda: load("hummingbird"),
+    "racer": lambda: load("racer"),
+    "Crazyflie": lambda: load("crazyflie"),
+    "quadcopter": quadcopter,
+    "hexacopter": hexacopter,
+    "octocopter": octocopter,
+    "9 kg hexacopter": heavy_hexacopter,
+    "35 g quadcopter": tiny_quadcopter,
+    "quadcopter, 2 cm off": skewed_quadcopter,
+}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Differences from the description: factors of mass, moments, lag and thrust of the first rotor; delay (s), gusts (m/s)."""
+
+    name: str
+    mass: float = 1.0
+    moment: float = 1.0
+    delay: float = 0.0
+    lag: float = 1.0
+    weak: float = 1.0
+    wind: float = 0.0
+
+
+CONDITIONS = (
+    Condition("nominal"),
+    Condition("delay 15 ms", delay=0.015),
+    Condition("delay 25 ms", delay=0.025),
+    Condition("lag x1.5", lag=1.5),
+    Condition("delay 25 ms, lag x1.5", delay=0.025, lag=1.5),
+    Condition("m +20 %, I -20 %", 1.2, 0.8),
+    Condition("m -25 %, I +25 %", 0.75, 1.25),
+    Condition("rotor -15 %", weak=0.85),
+    Condition("gusts 8 m/s", wind=8.0),
+    Condition("all combined", 1.15, 0.9, 0.015, 1.3, wind=5.0),
+)
+SLOW = (
+    Condition("nominal"),
+    Condition("delay 20 ms", delay=0.02),
+    Condition("delay 40 ms", delay=0.04),
+    Condition("lag x1.5", lag=1.5),
+    Condition("delay 20 ms, lag x1.5", delay=0.02, lag=1.5),
+    Condition("m -25 %, I +25 %", 0.75, 1.25),
+)
+
+
+class Gusts:
+    """Wind along x with waves, and less across, times a factor for each member."""
+
+    def __init__(self, factors: np.ndarray) -> None:
+        self.factors = factors
+
+    def at(self, times: np.ndarray) -> np.ndarray:
+        """Velocities (n, members, 3), m/s."""
+        t = np.asarray(times, dtype=float)
+        along = 0.6 + 0.3 * np.sin(1.7 * t) + 0.1 * np.sin(6 * t)
+        wave = np.stack([along, 0.4 * np.sin(2.3 * t + 1), 0.2 * np.sin(3.1 * t)], axis=-1)
+        return wave[:, None, :] * self.factors[:, None]
+
+
+@dataclass(frozen=True)
+class Flown:
+    """Share of the starts that recover under a condition, and the largest drop (m) below the lower of start and set point."""
+
+    name: str
+    share: float
+    drop: float
+
+
+def recover(
+    craft: Vehicle,
+    conditions: Sequence[Condition] = CONDITIONS,
+    count: int = 200,
+    rate: float = 200.0,
+    spread: tuple[float, float, float] = SPREAD,
+    seconds: float = 10.0,
+) -> list[Flown]:
+    """Fly all conditions from ``count`` random starts each in one batch."""
+    plant, period = RotorPlant(craft, uncertain=True, wind=True), 1 / rate
+
+    def each(name: str) -> np.ndarray:
+        return np.repeat([float(getattr(c, name)) for c in conditions], count)
+
+    q, v = (np.tile(x, (len(conditions), 1)) for x in starts(count, spread, SEED))
+    delays = np.round(each("delay") / period) * period
+    sensors = Sensors().late(delays) if np.any(delays) else Sensors()
+    flown = Windy(robust_controller(craft, sensors).with_reference(craft.model.neutral()), Gusts(each("wind")))
+    inside = max(1, int(np.ceil(period / STEP - 1e-9)))
+    run = simulate(
+        plant,
+        plant.start(q, v),
+        period * round(seconds / period),
+        period / inside,
+        control=flown,
+        control_step=period,
+        parameters={
+            "mass_factor": each("mass"),
+            "moment_factor": each("moment"),
+            "lag": each("lag") * plant.propulsion.lag,
+            "rotor0_health": np.sqrt(each("weak")),
+        },
+        balance=False,
+        record_every=4 * inside,
+        progress=False,
+    )
+    finite = np.asarray(np.isfinite(run.q).all(axis=-1))
+    place = np.where(finite[..., None], run.q[..., :3], -np.inf)
+    end = np.linalg.norm(place[-1], axis=-1)
+    drop = np.minimum(q[:, 2], 0.0) - place[..., 2].min(axis=0)
+    parts = [slice(k * count, (k + 1) * count) for k in range(len(conditions))]
+    return [
+        Flown(c.name, float(np.mean(end[own] < NEAR)), float(drop[own].max()))
+        for c, own in zip(conditions, parts, strict=True)
+    ]
+
+
+def rows(report: BenchReport, count: int, far: int) -> None:
+    """All vehicles in all conditions, at three rates and at 1.1 times the promised one, and from far."""
+    for name, make in VEHICLES.items():
+        craft = make()
+        can, least = Authority.of(craft), robust_controller(craft, Sensors()).margins().sample_rate
+        report.row(
+            flight=name, thrust_to_weight=can.lift, turn_rad_s2=can.tilt, least_rate_hz=least, drop_m=can.drop(np.pi, *SPREAD[1:])
+        )  # fmt: skip
+        found = [(f"{r.name}", r) for r in recover(craft, count=count)]
+        for rate in (100.0, 50.0):
+            found += [(f"{rate:g} Hz, {r.name}", r) for r in recover(craft, SLOW, count, rate)]
+        found += [(f"1.1 times the least rate, {r.name}", r) for r in recover(craft, SLOW, count, 1.1 * least)]
+        found += [("far starts", r) for r in recover(craft, CONDITIONS[:1], far, spread=FAR, seconds=25.0)]
+        for label, one in found:
+            report.row(flight=f"{name}, {label}", recovered=one.share, drop_m=one.drop)
+            report.ratio(f"{name}, {label}: share recovered", one.share, 1.0)

@@ -1,0 +1,119 @@
+"""Live pages: a step in WebAssembly compared with the same step as native code, and the work of a frame for many trajectories."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from base64 import b64encode
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from heavytop import library
+from heavytop.compile import Stepper
+from heavytop.control import lqr
+from heavytop.show import live_report, report_of
+from heavytop.simulate import Run, live_step, simulate
+from heavytop_bench.measure import BenchEffort, best_times
+from heavytop_bench.peers import Peer
+from heavytop_bench.report import BenchReport
+
+TITLE = "live pages: steps in WebAssembly (node), one core"
+SYSTEMS = ("double-pendulum", "heavy-top", "panda", "four-bars:2", "tricopter-load")
+CROWDS = {"double-pendulum": 1000, "quadcopter with regulator": 200}
+FRAME = 1 / 60
+"""Seconds of a frame, in which as much motion is simulated."""
+TIMES = 3.0
+"""Largest time of a step relative to native code with one lane."""
+NOTES = (
+    "step: the step of the page with watch, hand and balance, in node and as native code with one lane; processor time, the least of several.",
+    "frame: all steps of 1/60 s of motion and the places of the bodies of every trajectory, without drawing.",
+    "node compiles in the background: the first tenth of a second does not count.",
+)
+PROGRAM = """
+globalThis.document = { body: { classList: { contains: () => false } } };
+%s
+const { live, step, functions, signals, steps, rounds } = JSON.parse(require("fs").readFileSync(0));
+const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"));
+const motion = new Motion(live, bytes(step), bytes(functions), Float64Array.from(signals));
+const used = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1e6; };
+const places = () => { if (live.count > 1) for (let row = 0; row < live.count; row++)
+  motion.functions.tips(motion.q.subarray(row * live.nq, (row + 1) * live.nq), motion.parameters(row)); };
+const wait = new Promise((done) => setTimeout(done, 100));
+(async () => {
+  for (let k = 0; k < 3; k++) { motion.advance(steps, steps); places(); motion.restart(); }
+  await wait;
+  let best = Infinity;
+  for (let k = 0; k < rounds; k++) {
+    motion.restart();
+    const clock = used();
+    motion.advance(steps, steps);
+    places();
+    best = Math.min(best, used() - clock);
+  }
+  console.log(JSON.stringify({ best, problem: motion.problem }));
+})();
+"""
+
+
+def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
+    """Steps of several systems, then frames of many trajectories."""
+    report = BenchReport("live", TITLE, notes=list(NOTES))
+    node = shutil.which("node")
+    if node is None:
+        report.missing.append("node")
+        return report
+    tiny = effort.seconds == 0
+    for name in SYSTEMS[:1] if tiny else SYSTEMS:
+        _step(report, effort, node, name)
+    for name, count in CROWDS.items():
+        _frame(report, node, name, 4 if tiny else count, 2 if tiny else 30)
+    return report
+
+
+def _step(report: BenchReport, effort: BenchEffort, node: str, name: str) -> None:
+    model = library.load(name).derive()
+    start = library.start(name, model) or (model.neutral(), np.full(model.nv, 0.2))
+    made = simulate(model, start, 0.5, library.step(name))
+    steps, step = round(0.5 / library.step(name)), library.step(name)
+    seconds, size = _in_node(node, made, steps, 20)
+    live = live_step(made.origin)  # pyright: ignore[reportArgumentType]
+    stepper, at = Stepper(live.schedule, 1), live.terminals
+    state = {key: value[0] for key, value in live.start.items()}
+    constants = {at.p: live.parameters[0], at.h: np.asarray(step)}
+    works = {"native": lambda: stepper.run(state, constants, {}, steps=steps, step_size=step, record_every=0)}
+    native = best_times(works, effort)["native"]
+    ours, theirs = 1e9 * seconds / steps, 1e9 * native / steps
+    report.row(system=name, wasm_ns=ours, native_ns=theirs, times=ours / theirs, module_bytes=size)
+    report.limit(f"{name}: a step in WebAssembly / native", ours / theirs, TIMES, "x")
+
+
+def _frame(report: BenchReport, node: str, name: str, count: int, rounds: int) -> None:
+    rng, step = np.random.default_rng(0), 1e-3
+    if name == "double-pendulum":
+        model = library.double_pendulum().derive()
+        q = rng.uniform(-2.0, 2.0, (count, 2))
+        made = simulate(model, (q, np.zeros((count, 2))), 0.05, step)
+    else:
+        model = library.quadcopter().derive()
+        q = model.coordinates.retract(model.neutral(), 0.2 * rng.standard_normal((count, 6)))
+        made = simulate(model, (q, np.zeros((count, 6))), 0.05, step, control=lqr(model, model.neutral()))
+    seconds, _ = _in_node(node, made, round(FRAME / step), rounds)
+    report.row(system=f"{count:,} of {name}", frame_ms=1e3 * seconds, frames_per_second=1.0 / max(seconds, 1e-9))
+    report.limit(f"work of a frame: {count:,} of {name}", 1e3 * seconds, 1e3 * FRAME, "ms")
+
+
+def _in_node(node: str, made: Run, steps: int, rounds: int) -> tuple[float, int]:
+    """Seconds of some steps of the page of a run, and the bytes of its module."""
+    code: Any = live_report(made, report_of(made)).live
+    assets = resources.files("heavytop.show").joinpath("assets")
+    scripts = "\n".join(assets.joinpath(name).read_text() for name in ("decode.js", "wasm.js", "live.js"))
+    given = {"live": code.document, "signals": code.signals.tolist(), "steps": steps, "rounds": rounds}
+    given |= {"step": b64encode(code.step.data).decode(), "functions": b64encode(code.functions.data).decode()}
+    done = subprocess.run(
+        [node, "-e", PROGRAM % scripts], input=json.dumps(given), capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)["best"], len(code.step.data)

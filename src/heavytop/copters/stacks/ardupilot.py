@@ -1,0 +1,231 @@
+"""ArduPilot: its simulation build (SITL) with the JSON interface, in lock-step by frame.
+
+ArduPilot sends the pulses of its outputs to UDP port 9002 and waits for the state of the vehicle as one line of JSON: time, gyro and specific force
+in body axes forward, right, down, position, velocity and attitude relative to north, east, down. Sticks go to its receiver port. World axes:
+x north, y west, z up.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import degrees
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop.copters.stacks.attitude import quaternion_wxyz
+from heavytop.copters.stacks.lockstep import PATIENCE, tail
+from heavytop.copters.stacks.pilot import ANGLE_LIMIT, YAW_RATE
+from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
+
+if TYPE_CHECKING:
+    from heavytop.copters.vehicle import Vehicle
+
+STATE_PORT, RECEIVER_PORT = 9002, 5501
+SERVOS = struct.Struct("<HHI16H")
+"""Magic number, frame rate, frame, pulses."""
+MAGIC = 18458
+RECEIVER = struct.Struct("<16H")
+BOOT, ARMING, SPOOL = 12.0, 6.0, 2.0
+"""Seconds of virtual time for the estimator, for the arming stick, and until the motors have spun up."""
+FRAMES: dict[int, tuple[int, dict[int, tuple[float, ...]]]] = {
+    4: (1, {1: (45.0, -135.0, -45.0, 135.0), 0: (90.0, -90.0, 0.0, 180.0)}),
+    6: (2, {1: (90.0, -90.0, -30.0, 150.0, 30.0, -150.0), 0: (0.0, 180.0, -120.0, 60.0, -60.0, 120.0)}),
+    8: (
+        3,
+        {
+            1: (22.5, -157.5, 67.5, 157.5, -22.5, -112.5, -67.5, 112.5),
+            0: (0.0, 180.0, 45.0, 135.0, -45.0, -135.0, -90.0, 90.0),
+        },
+    ),
+}
+"""Frame class by number of rotors; for the types x (1) and plus (0) the directions of motors 1, 2, ... from ahead to the right, degrees."""
+SPINS = {4: (1, 1, -1, -1), 6: (-1, 1, -1, 1, 1, -1), 8: (-1, -1, 1, 1, 1, 1, -1, -1)}
+"""Spins of motors 1, 2, ..., counter-clockwise positive, by number of rotors."""
+SPREAD = 10.0
+
+
+@dataclass(frozen=True)
+class ArduPilot:
+    """ArduPilot's copter in lock-step.
+
+    Parameters
+    ----------
+    path : of the program ``arducopter`` of a SITL build; None: wait for one that was started by hand with ``--model JSON``.
+    parameters : of ArduPilot, name -> value; frame, angle limit and yaw rate are set from the vehicle and the pilot.
+    period : of the samples, s. port, receiver_port : UDP ports of the simulator and of ArduPilot's receiver.
+
+    Examples
+    --------
+    >>> ArduPilot(parameters={"ATC_RAT_RLL_P": 0.1}).period
+    0.001
+    """
+
+    path: str | None = None
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    period: float = 1e-3
+    port: int = STATE_PORT
+    receiver_port: int = RECEIVER_PORT
+
+    @property
+    def name(self) -> str:
+        return "ArduPilot"
+
+    def settings(self, vehicle: Vehicle) -> dict[str, float]:
+        """Parameters of ArduPilot: frame, stabilised flight, limits of the sticks, then those of the airframe's file and the user's."""
+        kind, shape, _ = frame(vehicle)
+        found: dict[str, float] = {
+            "FRAME_CLASS": kind, "FRAME_TYPE": shape, "FLTMODE1": 0, "FLTMODE6": 0, "ARMING_CHECK": 0, "ARMING_RUDDER": 2,
+            "ANGLE_MAX": round(100 * degrees(ANGLE_LIMIT)), "PILOT_Y_RATE": round(degrees(YAW_RATE)), "PILOT_Y_EXPO": 0, "DISARM_DELAY": 0,
+            "FS_THR_ENABLE": 0, "SCHED_LOOP_RATE": 400, "MOT_THST_EXPO": 1.0, "MOT_SPIN_MIN": 0.05, "MOT_SPIN_ARM": 0.04, "MOT_SPIN_MAX": 1.0,
+            "SIM_RATE_HZ": round(1.0 / self.period),
+        }  # fmt: skip
+        return {**found, **vehicle.firmware.get("ardupilot", {}), **self.parameters}  # pyright: ignore[reportReturnType]
+
+    def start(self, vehicle: Vehicle, first: Measurements) -> ArduPilotLink:
+        """Start ArduPilot and arm it by its rudder stick, with the vehicle at rest."""
+        link = ArduPilotLink(self, vehicle)
+        try:
+            link.arm(first)
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+
+def frame(vehicle: Vehicle) -> tuple[int, int, list[int]]:
+    """Frame class and type of ArduPilot, and its motor (from 0 on) for each rotor of the vehicle.
+
+    Raises
+    ------
+    StackError
+        The rotors are not those of a frame of ArduPilot.
+
+    Examples
+    --------
+    >>> from heavytop.copters import quadcopter
+    >>> frame(quadcopter())
+    (1, 0, [2, 1, 3, 0])
+    """
+    rotors = vehicle.airframe.rotors
+    bearings = [degrees(np.arctan2(-rotor.at[1], rotor.at[0])) for rotor in rotors]
+    kind, shapes = FRAMES.get(len(rotors), (0, {}))
+    for shape, places in shapes.items():
+        order = [
+            min(range(len(places)), key=lambda k: abs((places[k] - own + 180.0) % 360.0 - 180.0)) for own in bearings
+        ]
+        away = [abs((places[k] - own + 180.0) % 360.0 - 180.0) for k, own in zip(order, bearings, strict=True)]
+        if len(set(order)) == len(rotors) and max(away) < SPREAD:
+            if wrong := [k for k, motor in enumerate(order) if rotors[k].spin != SPINS[len(rotors)][motor]]:
+                raise StackError(
+                    f"ArduPilot's motors turn the other way than those of {vehicle.name!r} with the numbers {wrong}."
+                )
+            return kind, shape, order
+    raise StackError(
+        f"ArduPilot has frames x and plus with 4, 6 or 8 rotors; {vehicle.name!r} has {len(rotors)} at {np.round(bearings, 1).tolist()} degrees "
+        "from ahead to the right."
+    )
+
+
+class ArduPilotLink:
+    """Packets of a running ArduPilot."""
+
+    def __init__(self, stack: ArduPilot, vehicle: Vehicle) -> None:
+        self.stack, self.order, self.samples = stack, frame(vehicle)[2], 0
+        self.commands = [0.0] * len(self.order)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.folder = tempfile.TemporaryDirectory(prefix="heavytop-ardupilot-")
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", stack.port))
+        self.socket.settimeout(PATIENCE)
+        if stack.path is not None:
+            self._start_program(Path(stack.path), stack.settings(vehicle))
+
+    def _start_program(self, program: Path, settings: Mapping[str, float]) -> None:
+        defaults = Path(self.folder.name, "vehicle.parm")
+        defaults.write_text("".join(f"{name} {value:g}\n" for name, value in settings.items()))
+        command = [
+            str(program.resolve()),
+            "--model",
+            "JSON:127.0.0.1",
+            "--defaults",
+            str(defaults),
+            "-I0",
+            "--serial0",
+            "udpclient:127.0.0.1:14550",
+            "-w",
+        ]
+        with open(Path(self.folder.name, "log.txt"), "wb") as log:
+            try:
+                self.process = subprocess.Popen(
+                    command, cwd=self.folder.name, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+            except OSError as error:
+                raise StackError(f"{program} cannot be started: {error}.") from error
+
+    def arm(self, first: Measurements) -> None:
+        """Rest, hold the rudder to the right with low throttle, and wait for the motors."""
+        for seconds, sticks in ((BOOT, Sticks()), (ARMING, Sticks(yaw=1.0)), (SPOOL, Sticks())):
+            for _ in range(round(seconds / self.stack.period)):
+                self.step(first, sticks)
+        if max(self.commands) <= 0.0:
+            raise self._failed(f"ArduPilot did not arm within {BOOT + ARMING + SPOOL:g} s of rest")
+
+    def exchange(self, seen: Measurements, sticks: Sticks, desired: Desired) -> list[float]:
+        """Commands (n,) from 0 to 1 of the vehicle's motors."""
+        self.step(seen, sticks)
+        return self.commands
+
+    def step(self, seen: Measurements, sticks: Sticks) -> None:
+        """One sample: pulses in, state and sticks out."""
+        try:
+            packet, sender = self.socket.recvfrom(256)
+        except TimeoutError:
+            raise self._failed(f"ArduPilot did not answer within {PATIENCE:g} s") from None
+        if len(packet) != SERVOS.size:
+            raise self._failed(f"ArduPilot sent {len(packet)} bytes, not {SERVOS.size}: its outputs must be 16")
+        magic, _, _, *pulses = SERVOS.unpack(packet)
+        if magic != MAGIC:
+            raise self._failed(f"the packet on port {self.stack.port} is not ArduPilot's")
+        motors = [min(max((pulse - 1000.0) * 1e-3, 0.0), 1.0) for pulse in pulses]
+        self.commands = [motors[k] for k in self.order]
+        self.samples += 1
+        self.socket.sendto(self._state(seen), sender)
+        self.socket.sendto(self._receiver(sticks), (sender[0], self.stack.receiver_port))
+
+    def _state(self, seen: Measurements) -> bytes:
+        (p, q, r), (fx, fy, fz) = seen.gyro, seen.specific_force
+        (x, y, z), (u, v, w) = seen.position, seen.velocity
+        qw, qx, qy, qz = quaternion_wxyz(seen.R)
+        state: dict[str, Any] = {
+            "timestamp": self.samples * self.stack.period,
+            "imu": {"gyro": [p, -q, -r], "accel_body": [fx, -fy, -fz]},
+            "position": [x, -y, -z],
+            "quaternion": [qw, qx, -qy, -qz],
+            "velocity": [u, -v, -w],
+        }
+        return f"\n{json.dumps(state)}\n".encode()
+
+    def _receiver(self, sticks: Sticks) -> bytes:
+        """Pulses: roll, pitch (back is high), throttle, yaw, mode."""
+        pulses = [round(1500 + 500 * x) for x in (sticks.roll, -sticks.pitch, 2 * sticks.throttle - 1, sticks.yaw)]
+        return RECEIVER.pack(*(min(max(pulse, 1000), 2000) for pulse in pulses), *[1000] * 12)
+
+    def _failed(self, what: str) -> StackError:
+        log = Path(self.folder.name, "log.txt")
+        return StackError(f"{what}. {tail(log.read_bytes().decode(errors='replace') if log.exists() else '')}")
+
+    def close(self) -> None:
+        """End ArduPilot and close its port."""
+        self.socket.close()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        self.folder.cleanup()

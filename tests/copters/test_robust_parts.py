@@ -1,0 +1,79 @@
+"""The robust law of vehicles with loads and arms: disturbances observed on the full model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop import control
+from heavytop.control import Balanced, MomentumObserver, OnPart
+from heavytop.copters import Limb, Rotor, Vehicle, fly, multicopter, quadcopter_with_load
+from heavytop.errors import ControlError
+
+
+def six_rotors_with_arm() -> Vehicle:
+    """Three arms with two rotors each, and a moving arm of two links below."""
+    places = [(0.25 * np.cos(a), 0.25 * np.sin(a)) for a in (np.pi / 3, np.pi, -np.pi / 3)]
+    rotors = [
+        Rotor((x, y, z), drag_ratio=0.018 * sign, thrust=(0.0, 9.0))
+        for x, y in places
+        for z, sign in ((0.03, 1.0), (-0.03, -1.0))
+    ]
+    limbs = [
+        Limb("upper", 0.15, tip=(0, 0, -0.25), at=(0, 0, -0.05), force=4.0, path=lambda t: 0.8 * np.sin(2.5 * t)),
+        Limb("lower", 0.10, tip=(0.2, 0, 0), parent="upper", force=2.0, path=lambda t: 0.5 * np.cos(1.3 * t)),
+    ]
+    return multicopter(rotors, 1.6, (0.02, 0.02, 0.035), name="six rotors with an arm", limbs=limbs)
+
+
+def test_the_observer_finds_a_constant_force() -> None:
+    """A cart with a pole, pushed by a force that its model does not have: M d is that force."""
+    cart = ht.library.cart_pole().derive()
+    force = np.array([0.7])
+    pushed = MomentumObserver(ht.Feedback(lambda v: {"u": 0 * v[:1]}, ("v",)), cart, 0.05)
+
+    class Push(control.Wrapper):
+        def acted(self, at: Any, u: Any) -> Any:
+            return u + force
+
+    run = ht.simulate(cart, ([0, np.pi], [0, 0]), until=1.0, step=2e-3, control=Push(pushed), balance=False)
+    d = run.channels["unexplained_acceleration"][-1]
+    M, B = cart.mass_matrix(run.q[-1]), np.array([1.0, 0.0])
+    np.testing.assert_allclose(M @ d, B * force, atol=0.02)
+
+
+def test_systems_with_loops_are_rejected() -> None:
+    model = ht.library.four_bars().derive()
+    with pytest.raises(ControlError, match="loops"):
+        MomentumObserver(ht.Feedback(lambda v: v[:1], ("v",)), model)
+
+
+@pytest.mark.thorough
+def test_a_slung_load_in_wind() -> None:
+    craft = quadcopter_with_load()
+    rms = {
+        law: fly(craft, "hover", law, wind=3.0, until=8.0).numbers()["position error rms [m]"]
+        for law in ("energy", "robust")
+    }
+    assert rms["robust"] < 0.2 < 0.3 * rms["energy"]
+
+
+@pytest.mark.thorough
+def test_an_arm_that_moves_in_wind() -> None:
+    craft = six_rotors_with_arm()
+    still = fly(craft, "hover", "robust", until=6.0).numbers()
+    assert still["position error rms [m]"] < 2e-3
+    windy = fly(craft, "hover", "robust", wind=3.0, payload=0.2, noise=0.5, until=6.0).numbers()
+    assert windy["position error rms [m]"] < 0.05
+
+
+@pytest.mark.parametrize(("mass", "cable"), [(0.2, 1.0), (0.1, 1.5), (0.4, 0.4), (0.05, 0.3)])
+def test_default_poles_of_slung_loads(mass: float, cable: float) -> None:
+    craft = quadcopter_with_load(load_mass=mass, cable=cable)
+    lean = MomentumObserver(Balanced(OnPart(craft.law(), craft.model), craft.model), craft.model)
+    assert lean.needs_reference
+    poles = craft.law(limits=False).poles()
+    assert np.all(np.real(poles[np.abs(poles) > 1e-3]) < 0)

@@ -1,0 +1,452 @@
+"""Flight stacks: the protocol with a stack in Python, and real firmware (marker ``stacks``)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop import copters
+from heavytop.copters import Rotor, fly, maneuvers, multicopter, quadcopter, stacks
+from heavytop.errors import ControlError, FileFormatError, UnknownNameError
+from heavytop.geometry import so3
+from heavytop.simulate import Ending
+
+
+@dataclass(frozen=True)
+class Steady:
+    """A stack whose motors turn at one speed and that keeps what it sees."""
+
+    command: float
+    fails_at: float = np.inf
+    seen: list[stacks.Measurements] = field(default_factory=list, hash=False)
+    name: str = "Steady"
+    period: float = 2e-3
+
+    def start(self, vehicle, first):
+        return self
+
+    def exchange(self, seen, sticks, desired):
+        self.seen.append(seen)
+        if seen.t > self.fails_at:
+            raise stacks.StackError("Steady crashed (signal 11). Its last lines: boom")
+        return [self.command] * 4
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+@pytest.fixture(scope="module")
+def craft():
+    return quadcopter()
+
+
+def hovering(craft) -> float:
+    return float(np.sqrt(craft.weight / sum(rotor.thrust[1] for rotor in craft.airframe.rotors)))
+
+
+def test_a_stack_flies_and_feels_one_g(craft) -> None:
+    stack = Steady(hovering(craft))
+    flight = fly(craft, "hover", stack, until=0.2)
+    assert flight.outcome.ok
+    assert flight.law == "Steady"
+    assert flight.position_error.max() < 1e-9
+    np.testing.assert_allclose(
+        [seen.specific_force for seen in stack.seen], [[0.0, 0.0, 9.81]] * len(stack.seen), atol=1e-9
+    )
+    assert flight.run.channels["sticks"].shape == (len(flight.t), 4)
+
+
+def test_specific_force_vanishes_in_free_fall_of_a_tumbling_vehicle(craft) -> None:
+    stack = Steady(0.0)
+    start = craft.model.neutral(), np.array([0.3, -0.2, 0.5, 2.0, -3.0, 1.0])
+    fly(craft, "hover", stack, start=start, until=0.1)
+    later = stack.seen[1:]
+    assert np.max(np.abs([seen.specific_force for seen in later])) < 1e-7
+    np.testing.assert_allclose(later[0].gyro, (2.0, -3.0, 1.0), atol=0.05)
+    R = np.array(later[-1].R)
+    np.testing.assert_allclose(R @ R.T, np.eye(3), atol=1e-12)
+
+
+def test_a_stack_that_fails_ends_the_flight_with_its_last_lines(craft) -> None:
+    flight = fly(craft, "hover", Steady(hovering(craft), fails_at=0.05), until=0.2)
+    assert flight.outcome.ending is Ending.controller_failed
+    assert "boom" in flight.outcome.message
+    assert flight.t[-1] < 0.06
+
+
+def test_motors_that_fail_give_no_thrust(craft) -> None:
+    controller = stacks.StackController(craft, Steady(hovering(craft)), failures={2: 0.05})
+    flight = fly(craft, "hover", controller, until=0.1)
+    late = flight.t > 0.052
+    assert np.all(flight.u[late, 2] == 0.0)
+    assert np.all(flight.u[late, 1] > 1.0)
+    with pytest.raises(ControlError, match="4 motors"):
+        stacks.StackController(craft, Steady(0.5), failures={4: 1.0})
+
+
+@pytest.mark.thorough
+def test_imu_errors_are_those_described(craft) -> None:
+    stack = Steady(hovering(craft))
+    imu = stacks.Imu(gyro_noise=0.02, accelerometer_bias=0.5, delay=3, seed=4)
+    fly(craft, "hover", stacks.StackController(craft, stack, imu=imu), until=2.0)
+    gyro = np.array([seen.gyro for seen in stack.seen])
+    assert 0.018 < gyro.std() < 0.022
+    force = np.array([seen.specific_force for seen in stack.seen])
+    assert np.ptp(force, axis=0).max() < 1e-7  # a bias is constant
+    assert 0.1 < np.abs(force[-1] - (0, 0, 9.81)).max() < 2.0
+    again = Steady(hovering(craft))
+    fly(craft, "hover", stacks.StackController(craft, again, imu=imu), until=2.0)
+    assert [seen.gyro for seen in again.seen] == [seen.gyro for seen in stack.seen]
+
+
+def test_vehicles_that_a_stack_cannot_command_raise(craft) -> None:
+    with pytest.raises(ControlError, match="tilting"):
+        fly(copters.tricopter(), "hover", Steady(0.5))
+    with pytest.raises(UnknownNameError, match="betaflight"):
+        stacks.stack("betaflght")
+
+
+def test_mixer_of_betaflight_has_its_signs() -> None:
+    """Roll to the right speeds the left motors up, nose down the rear ones, yaw to the right those that turn counter-clockwise."""
+    craft = quadcopter()
+    for (roll, pitch, yaw), rotor in zip(stacks.betaflight.mixer(craft), craft.airframe.rotors, strict=True):
+        assert np.sign(roll) == np.sign(np.round(rotor.at[1], 9))
+        assert np.sign(pitch) == -np.sign(np.round(rotor.at[0], 9))
+        assert np.sign(yaw) == rotor.spin
+
+
+def test_settings_of_firmware_come_from_the_airframe_file(tmp_path: Path) -> None:
+    text = (Path(copters.__file__).parent / "catalogue" / "hummingbird.toml").read_text()
+    file = tmp_path / "own.toml"
+    file.write_text(text + "\n[firmware.betaflight]\np_roll = 61\n")
+    assert "set p_roll = 61" in stacks.Betaflight().lines(copters.load(str(file)))
+    file.write_text(text + "\n[firmware.betaflght]\np_roll = 61\n")
+    with pytest.raises(FileFormatError, match="betaflght"):
+        copters.load(str(file))
+
+
+# --- doubles of the protocols of other stacks ---------------------------------------------------------------------------------
+
+
+def _free_port(kind: int) -> int:
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Px4Double(threading.Thread):
+    """Answers every HIL_SENSOR as PX4 does: nothing while it starts, then idle, and the throttle of hovering after it was armed in offboard mode."""
+
+    def __init__(self, port: int, api_port: int, hover: float, dies_after: int = 10**9) -> None:
+        super().__init__(daemon=True)
+        self.port, self.api_port, self.hover, self.dies_after = port, api_port, hover, dies_after
+        self.sensors: list = []
+        self.fixes: list = []
+        self.wishes: list = []
+
+    def run(self) -> None:
+        common = pytest.importorskip("pymavlink.dialects.v20.common")
+        mav = common.MAVLink(None, srcSystem=1, srcComponent=1)
+        link = None
+        while link is None:  # the simulator is not there yet
+            with contextlib.suppress(ConnectionRefusedError):
+                link = socket.create_connection(("127.0.0.1", self.port))
+        api = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        api.setblocking(False)
+        armed = offboard = False
+        while data := link.recv(4096):
+            for message in mav.parse_buffer(data) or []:
+                if message.get_type() == "HIL_GPS":
+                    self.fixes.append(message)
+                if message.get_type() != "HIL_SENSOR":
+                    continue
+                self.sensors.append(message)
+                k = len(self.sensors)
+                if k > self.dies_after:
+                    return
+                if k < 3:
+                    continue
+                if k % 50 == 0:
+                    place = common.MAVLink_local_position_ned_message(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+                    api.sendto(place.pack(mav), ("127.0.0.1", self.api_port))
+                try:
+                    while True:
+                        for wish in mav.parse_buffer(api.recv(2048)) or []:
+                            self.wishes.append(wish)
+                            if wish.get_type() == "COMMAND_LONG" and wish.command == common.MAV_CMD_DO_SET_MODE:
+                                offboard = wish.param2 == 6
+                            if (
+                                wish.get_type() == "COMMAND_LONG"
+                                and wish.command == common.MAV_CMD_COMPONENT_ARM_DISARM
+                            ):
+                                armed = offboard and wish.param1 == 1
+                except BlockingIOError:
+                    pass
+                controls = [1.0001 * self.hover if armed else 0.0] * 4 + [0.0] * 12
+                answer = common.MAVLink_hil_actuator_controls_message(message.time_usec, controls, 128 * armed, 1)
+                link.sendall(answer.pack(mav))
+
+
+@pytest.mark.stacks
+def test_px4_protocol_arms_takes_off_and_gets_consistent_sensors(craft) -> None:
+    port, api_port = _free_port(socket.SOCK_STREAM), _free_port(socket.SOCK_DGRAM)
+    double = Px4Double(port, api_port, hovering(craft))
+    stack = stacks.Px4(port=port, api_port=api_port)
+    controller = stacks.StackController(craft, stack)
+    double.start()
+    start = craft.model.integrate(craft.model.neutral(), np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.5]), 1.0), np.zeros(6)
+    flight = fly(craft, "hover", controller, start=start, until=0.4)
+    assert flight.outcome.ok, flight.outcome
+    assert np.abs(flight.run.v).max() < 0.01
+    first, R = (
+        double.sensors[5],
+        so3.exp(np.array([0.0, 0.0, -0.5])),
+    )  # axes forward, right, down: a turn to the left is negative
+    noise = 6 * 0.02
+    np.testing.assert_allclose((first.xacc, first.yacc, first.zacc), (0.0, 0.0, -9.81), atol=noise)
+    field = np.mean([(m.xmag, m.ymag, m.zmag) for m in double.sensors], axis=0)
+    np.testing.assert_allclose(R @ field, stacks.px4.FIELD, atol=1e-3)
+    assert abs(first.abs_pressure - 955.9) < 0.5  # 488 m above the sea
+    times = [m.time_usec for m in double.sensors]
+    assert set(np.diff(times)) == {4000}
+    assert double.fixes[0].lat == round(47.397742e7)
+    assert double.fixes[0].fix_type == 3
+    kinds = {wish.get_type() for wish in double.wishes}
+    assert kinds >= {"SET_POSITION_TARGET_LOCAL_NED", "COMMAND_LONG"}
+
+
+@pytest.mark.stacks
+def test_px4_that_ends_is_an_outcome(craft) -> None:
+    port, api_port = _free_port(socket.SOCK_STREAM), _free_port(socket.SOCK_DGRAM)
+    Px4Double(port, api_port, hovering(craft), dies_after=400).start()
+    flight = fly(craft, "hover", stacks.Px4(port=port, api_port=api_port), until=0.4)
+    assert flight.outcome.ending is Ending.controller_failed
+    assert "PX4" in flight.outcome.message
+
+
+class ArduPilotDouble(threading.Thread):
+    """Sends pulses, reads the state as ArduPilot does, and arms by its rudder."""
+
+    def __init__(self, port: int, receiver: socket.socket, hover: float) -> None:
+        super().__init__(daemon=True)
+        self.port, self.receiver, self.hover, self.states = port, receiver, hover, []
+
+    def run(self) -> None:
+        link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        link.settimeout(0.2)
+        held, armed, pulse, unanswered = 0, False, 1000, 0
+        for k in range(10**6):
+            link.sendto(struct.pack("<HHI16H", 18458, 1000, k, *[pulse] * 4, *[0] * 12), ("127.0.0.1", self.port))
+            try:
+                self.states.append(json.loads(link.recv(2048)))
+                _, _, throttle, yaw, *_ = struct.unpack("<16H", self.receiver.recv(64))
+            except (TimeoutError, ConnectionRefusedError):  # ArduPilot sends again until the simulator is there
+                unanswered += 1
+                time.sleep(0.05)
+                if unanswered > 100:
+                    return
+                continue
+            held = held + 1 if yaw > 1900 and throttle < 1100 else 0
+            armed = armed or held > 2000
+            pulse = round(1000 + 1000 * self.hover) if armed else 1000
+
+
+@pytest.mark.stacks
+def test_ardupilot_protocol_arms_and_gets_the_state(craft) -> None:
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.bind(("127.0.0.1", 0))
+    receiver.settimeout(2.0)
+    port = _free_port(socket.SOCK_DGRAM)
+    double = ArduPilotDouble(port, receiver, hovering(craft))
+    double.start()
+    stack = stacks.ArduPilot(port=port, receiver_port=receiver.getsockname()[1])
+    flight = fly(craft, "hover", stack, until=0.2)
+    assert flight.outcome.ok, flight.outcome
+    assert np.abs(flight.run.v).max() < 0.02
+    state = double.states[0]
+    np.testing.assert_allclose(state["imu"]["accel_body"], (0.0, 0.0, -9.81), atol=1e-9)
+    np.testing.assert_allclose(state["quaternion"], (1.0, 0.0, 0.0, 0.0), atol=1e-12)
+    assert double.states[9]["timestamp"] == pytest.approx(0.01)
+
+
+def test_frames_of_ardupilot_check_places_and_spins(craft) -> None:
+    assert stacks.ardupilot.frame(craft) == (1, 0, [2, 1, 3, 0])
+    reversed_spins = [replace(rotor, drag_ratio=-rotor.drag_ratio) for rotor in craft.airframe.rotors]
+    with pytest.raises(stacks.StackError, match="turn the other way"):
+        stacks.ardupilot.frame(multicopter(reversed_spins, 0.9, (0.008, 0.008, 0.014), name="reversed"))
+
+
+# --- real programs ----------------------------------------------------------------------------------------------------------
+
+
+def digest(flight: copters.Flight) -> str:
+    return hashlib.sha256(flight.run.q.tobytes() + flight.run.u.tobytes()).hexdigest()
+
+
+@pytest.mark.stacks
+def test_betaflight_hovers_and_repeats_bit_by_bit(craft) -> None:
+    flights = [fly(craft, "hover", stacks.Betaflight(), rotors=True, until=2.0) for _ in range(3)]
+    assert flights[0].outcome.ok
+    assert flights[0].position_error.max() < 0.3
+    assert len(set(map(digest, flights))) == 1
+
+
+@pytest.mark.stacks
+def test_betaflight_follows_a_doublet_of_roll_rate(craft) -> None:
+    def pilot(seen, desired):
+        roll = 0.2 if 0.5 < seen.t < 0.9 else -0.2 if 0.9 < seen.t < 1.3 else 0.0
+        return stacks.Sticks(roll=roll, throttle=hovering(craft), level=False)
+
+    controller = stacks.StackController(craft, stacks.Betaflight(), pilot=pilot)
+    flight = fly(craft, "hover", controller, rotors=True, until=1.7)
+    rate = np.degrees(flight.run.v[:, 3])
+    for when, wanted in ((0.88, 0.2 * 670.0), (1.28, -0.2 * 670.0), (1.68, 0.0)):
+        got = rate[np.argmin(np.abs(flight.t - when))]
+        assert abs(got - wanted) < 20.0, (when, got, wanted)
+
+
+@pytest.mark.stacks
+@pytest.mark.parametrize("name", ["hexacopter", "octocopter", "crazyflie", "hummingbird", "racer"])
+def test_betaflight_flies_other_airframes(name: str) -> None:
+    flight = fly(copters.load(name), "hover", stacks.Betaflight(), rotors=True, until=2.0)
+    assert flight.outcome.ok
+    assert flight.position_error.max() < 0.3
+
+
+@pytest.mark.stacks
+def test_betaflight_carries_a_load() -> None:
+    craft = copters.quadcopter_with_load(load_mass=0.2, cable=1.0)
+    flight = fly(craft, "hover", stacks.Betaflight(), rotors=True, until=4.0)
+    assert flight.outcome.ok
+    assert flight.position_error.max() < 0.3
+
+
+@pytest.mark.stacks
+def test_betaflight_rejects_unknown_settings(craft) -> None:
+    flight = fly(craft, "hover", stacks.Betaflight(settings={"no_such_setting": 3}), until=0.5)
+    assert flight.outcome.ending is Ending.controller_failed
+    assert "no_such_setting" in flight.outcome.message
+
+
+@pytest.mark.stacks
+def test_a_killed_firmware_is_an_outcome(craft) -> None:
+    def pilot(seen, desired):
+        if seen.t > 0.1:
+            children = subprocess.run(
+                ["pgrep", "-P", str(os.getpid()), "betaflight"], capture_output=True, text=True, check=False
+            )
+            for child in children.stdout.split():
+                os.kill(int(child), signal.SIGSEGV)
+        return stacks.Sticks(throttle=hovering(craft))
+
+    flight = fly(craft, "hover", stacks.StackController(craft, stacks.Betaflight(), pilot=pilot), until=0.5)
+    assert flight.outcome.ending is Ending.controller_failed
+    assert "signal 11" in flight.outcome.message
+
+
+@pytest.mark.stacks
+@pytest.mark.parametrize("name", ["quadcopter", "hummingbird", "racer", "crazyflie"])
+def test_raptor_recovers_vehicles_it_has_never_seen(name: str) -> None:
+    pytest.importorskip("foundation_policy")
+    craft = copters.load(name)
+    hover = maneuvers.hover(craft, duration=8.0)
+    q = hover.start[0].copy()
+    q[:3] += (1.2, -1.0, 1.25)  # 2 m
+    q[3:12] = so3.exp(np.radians(60.0) * np.array([0.6, -0.8, 0.0])).T.reshape(-1)
+    flight = fly(craft, hover, stacks.Raptor(), rotors=True, start=(q, np.zeros(6)))
+    assert flight.position_error[flight.t > 7.0].max() < 0.06
+
+
+@dataclass(frozen=True)
+class Mistaken:
+    """RAPTOR in a vehicle whose rotors turn the other way than it was described."""
+
+    described: copters.Vehicle
+    name: str = "RAPTOR, mistaken"
+    period: float = 0.01
+
+    def start(self, vehicle, first):
+        return stacks.Raptor().start(self.described, first)
+
+
+@pytest.mark.stacks
+def test_raptor_notices_flipped_spins(craft) -> None:
+    pytest.importorskip("foundation_policy")
+    rotors = [replace(rotor, drag_ratio=-rotor.drag_ratio) for rotor in craft.airframe.rotors]
+    real = multicopter(rotors, 0.9, (0.008, 0.008, 0.014), name="flipped")
+    start = real.model.integrate(real.model.neutral(), np.array([1.0, 1.0, 1.0, 0.5, 0.0, 0.3]), 1.0), np.zeros(6)
+    flown = {
+        stack.name: fly(real, "hover", stack, rotors=True, start=start, until=6.0)
+        for stack in (stacks.Raptor(), Mistaken(craft))
+    }
+    assert flown["RAPTOR"].position_error[-1] < 0.06
+    assert flown["RAPTOR, mistaken"].position_error[-1] > 1.0
+
+
+@pytest.mark.stacks
+def test_raptor_needs_alternating_spins(craft) -> None:
+    pytest.importorskip("foundation_policy")
+    flight = fly(copters.hexacopter(), "hover", stacks.Raptor(), rotors=True, until=3.0)
+    assert flight.outcome.ending is Ending.controller_failed
+    assert "6 rotors" in flight.outcome.message
+
+
+@pytest.mark.stacks
+def test_betaflight_flies_a_y6_while_its_arm_works() -> None:
+    rotors = [
+        Rotor((0.3 * np.cos(a), 0.3 * np.sin(a), z), drag_ratio=spin * 0.02, thrust=(0.0, 9.0))
+        for a in (np.pi / 3, np.pi, -np.pi / 3)
+        for z, spin in ((0.04, 1), (-0.04, -1))
+    ]
+    arm = [copters.Limb("upper", 0.15, tip=(0, 0, -0.25), at=(0, 0, -0.05), force=4.0, path=lambda t: 0.6 * np.sin(t))]
+    craft = multicopter(rotors, 1.8, (0.03, 0.03, 0.05), name="Y6 with arm", limbs=arm)
+    flight = fly(craft, "hover", stacks.Betaflight(), until=3.0)
+    assert flight.outcome.ok
+    assert flight.position_error.max() < 0.3
+    assert flight.numbers()["joint error max [rad]"] < 0.05
+
+
+@pytest.mark.stacks
+def test_betaflight_takes_off_from_the_ground_and_lands_on_it(craft) -> None:
+    up = fly(craft, "takeoff", stacks.Betaflight())
+    assert up.outcome.ok
+    assert up.position_error[-1] < 0.3
+    down = fly(craft, "landing", stacks.Betaflight())
+    assert down.outcome.ok
+    assert np.abs(down.run.v[-1]).max() < 1e-3
+    assert down.run.contacts["skids"].force[-1, 2] > 0.3 * craft.weight
+
+
+@pytest.mark.thorough
+def test_specific_force_on_the_ground_is_one_g(craft) -> None:
+    stack = Steady(0.0)
+    flight = fly(craft, "takeoff", stack, until=2.0)
+    assert flight.outcome.ok
+    np.testing.assert_allclose([seen.specific_force for seen in stack.seen[-50:]], [[0.0, 0.0, 9.81]] * 50, atol=1e-9)
+
+
+@pytest.mark.stacks
+def test_a_sweep_of_firmware_flights_resumes(tmp_path: Path, craft) -> None:
+    def study(points):
+        return ht.sweep(
+            craft, over={"payload": points}, maneuver="hover", law=stacks.Betaflight(), until=0.3, rotors=True, store=tmp_path / "s.zarr",
+        )  # fmt: skip
+
+    first = study([0.0, 0.1])
+    again = study([0.0, 0.1])
+    assert np.array_equal(first["position_error"], again["position_error"])
+    assert first["position_error"].values[1] > first["position_error"].values[0]
