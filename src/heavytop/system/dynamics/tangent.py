@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 DEPENDENT = RANK_TOLERANCE**0.5
 """Share of the largest below which a pivot counts as zero, as in the elimination at run time."""
 
+TIE = 1e-8
+"""Relative difference of two pivots below which their order decides, not their rounding."""
+
 RESTS = 1e-6
 """Accelerations in m/s^2 or rad/s^2 that count as zero, and displacements in m or rad from a rest, such as pi typed with seven digits."""
 
@@ -108,7 +111,7 @@ def rows(e: Expressions) -> dict[str, Array]:
 
 
 def slopes(e: Expressions) -> dict[str, Array]:
-    """Derivatives by delta and v of the residuals r and s at given a and lam, and of the rates of delta.
+    """Derivatives by delta and v of the residuals r and s at given a and lam, and of the rates of delta; r_a is the mass matrix.
 
     The rate of delta is dw - gamma(w) delta for the joint velocities w (eq. 2.24, erratum 0.10).
     """
@@ -123,12 +126,15 @@ def slopes(e: Expressions) -> dict[str, Array]:
         s = np.matvec(c.Phi, e.a) + concatenate(*(part.bias for part in c.rows))
     turning = transpose(from_columns(*(np.matvec(transpose(g), w) for g in e.coordinates.commutation(e.q))))
     result = {"r_delta": along(r), "r_v": jacobian(r, e.v), "w_delta": along(w) - turning, "w_v": jacobian(w, e.v)}
+    if e.is_constrained:
+        result |= {"s_delta": along(s), "s_v": jacobian(s, e.v)}
+    else:
+        result |= {"s_delta": np.zeros((0, e.coordinates.nv)), "s_v": np.zeros((0, e.nv))}
+    result["r_a"] = jacobian(r, e.a)
     if closed:
-        _, by_delta, by_v = rigid_slopes(e.dynamics, e.a)
-        result |= {"r_delta": result["r_delta"] + by_delta, "r_v": result["r_v"] + by_v}
-    if not e.is_constrained:
-        return result | {"s_delta": np.zeros((0, e.coordinates.nv)), "s_v": np.zeros((0, e.nv))}
-    return result | {"s_delta": along(s), "s_v": jacobian(s, e.v)}
+        for name, own in zip(("r_a", "r_delta", "r_v"), rigid_slopes(e.dynamics, e.a), strict=True):
+            result[name] = result[name] + own
+    return result
 
 
 def _along(e: Expressions) -> Callable[[Array], Array]:
@@ -218,7 +224,8 @@ def null_space(
     first = matrix.reshape(-1, *matrix.shape[-2:])[0]
     rank = int(np.sum(np.linalg.svd(first, compute_uv=False) > DEPENDENT * max(np.max(np.abs(first)), 1e-300)))
     others = [k for k in range(n) if k not in wanted]
-    factors: Any = qr(first[:, others], mode="economic", pivoting=True)
+    # equal columns, as of a symmetric mechanism, are solved for from the last on, whatever their rounding
+    factors: Any = qr(first[:, others] * (1.0 + TIE * np.arange(len(others))), mode="economic", pivoting=True)
     _, triangle, order = factors
     pivots = np.abs(np.diag(triangle))[:rank]
     if len(pivots) < rank or not np.all(pivots > DEPENDENT * max(np.max(np.abs(first)), 1e-300)):
@@ -273,14 +280,14 @@ def _slopes(
     if model.is_constrained:
         lam = model.evaluate("multipliers", q, v, u, parameters=parameters)
     values = model.evaluate("tangent_slopes", q, v, u, a, lam, parameters=parameters)
-    return dict(zip(("r_delta", "r_v", "w_delta", "w_v", "s_delta", "s_v"), values, strict=True))
+    return dict(zip(("r_delta", "r_v", "w_delta", "w_v", "s_delta", "s_v", "r_a"), values, strict=True))
 
 
 def _implicit(
     model: Model, q: np.ndarray, parts: dict[str, np.ndarray], parameters: Any, tangent: MinimalTangent
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Derivatives of the acceleration by xi, eta and u from d r = 0 and d s = 0."""
-    M = model.evaluate("mass_matrix", q, parameters=parameters)
+    M = parts["r_a"]
     r = [parts["r_delta"] @ tangent.D + parts["r_v"] @ tangent.K, parts["r_v"] @ tangent.N]
     s = [parts["s_delta"] @ tangent.D + parts["s_v"] @ tangent.K, parts["s_v"] @ tangent.N]
     r.append(-model.evaluate("input_matrix", q, parameters=parameters) if model.nu else np.zeros((*M.shape[:-1], 0)))
