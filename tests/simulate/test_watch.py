@@ -310,3 +310,20 @@ def test_jumps_under_error_control_are_dated_in_their_step() -> None:
     assert fixed.outcome.ending is chosen.outcome.ending is ht.simulate.Ending.jumped
     assert fixed.outcome.time <= chosen.outcome.time < 1.0
     assert np.abs(chosen.q[:, 1] - 0.1 * chosen.q[:, 0]).max() < 1e-12
+
+
+@pytest.mark.parametrize("integrator", ["rkmk4", "ros2", "energy_momentum"])
+@pytest.mark.parametrize("steps", [32, 50, 100])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_a_motion_from_rest_to_rest_finishes(integrator: str, steps: int, batch: tuple[int, ...]) -> None:
+    """Its net work is zero: rounding of the balance was compared with rounding of the work."""
+    system = ht.System(gravity=(0, 0, 0), name="shuttle")
+    system.body("mass", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.3))
+    system.input("force", ht.JointForce("mass"))
+    model = system.derive()
+    force = np.sin(2 * np.pi * (np.arange(steps) + 0.5) / steps)
+    inputs = np.broadcast_to(force.reshape(-1, *[1] * len(batch), 1), (steps, *batch, 1))
+    start = (np.zeros((*batch, 1)), np.zeros((*batch, 1)))
+    run = ht.simulate(model, start, 0.01 * steps, 0.01, integrator, inputs=inputs, record_every=steps)
+    assert run.outcome.ok, run.outcome
+    assert np.max(np.abs(run.v[-1])) < 1e-12

@@ -214,43 +214,34 @@ BLANK = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -NEVER, 0.0])
 """The ledger before its first entry."""
 
 
-def flow(power: Traced, gross: bool) -> Traced:
-    """(q, v, u, p) -> power (1,) that enters less that which leaves; with ``gross`` (2,) also the sum of their magnitudes."""
+def flow(power: Traced) -> Traced:
+    """(q, v, u, p) -> flow: the powers of inputs, of dissipation and of drivers as one vector."""
     s = {name: symbol(name, *size) for name, size in power.inputs.items()}
-    entering, lost, *driven = power.expressions(*s.values())
-    values = [sum(driven, entering - lost)]
-    if gross:
-        values.append(sum(map(np.abs, driven), np.abs(entering) + np.abs(lost)))
-    return trace_of("flow", s, {"flow": vector(*values)})
+    return trace_of("flow", s, {"flow": vector(*power.expressions(*s.values()))})
 
 
-def ledger(dynamics: Dynamics, work: int, net: int, power: Traced | None) -> Traced:
-    """(q, v, p, t, work, flow, u, ledger) -> ledger with this state entered.
+def exchanged(largest: Array, work: Array) -> Array:
+    """The largest sum of the magnitudes of all work (1,) up to the end of a step.
 
-    Parameters
-    ----------
-    work, net : sizes of the work and of the flow integrated along (:func:`flow`); 0 if they are not.
-    power : where only the net flow is integrated, its magnitude is sampled with each entry; None: not.
+    It is updated in every step: at the end of a motion from rest to rest the work is zero again.
     """
+    return np.maximum(largest, vector(sum(np.abs(work[k]) for k in range(shape(work)[0]))))
+
+
+def ledger(dynamics: Dynamics, works: int) -> Traced:
+    """(q, v, p, t, work, exchanged, ledger) -> ledger with this state entered; without the work and its sum where there are no ``works``."""
     energies = dynamics.energies()
     assert energies is not None
     s = {"q": symbol("q", dynamics.nq), "v": symbol("v", dynamics.nv), "p": symbol("p", len(dynamics.parameter_names))}
     s |= {"t": symbol("t")}
-    s |= ({"work": symbol("work", work)} if work else {}) | ({"flow": symbol("flow", net)} if net else {})
-    s |= {"u": symbol("u", dynamics.nu)} if power is not None else {}
+    s |= {"work": symbol("work", works), "exchanged": symbol("exchanged", 1)} if works else {}
     t, before = s["t"], symbol("ledger", LEDGER)
-    first, rest, fastest, stored, worked, error, since, last = (before[k] for k in range(LEDGER))
+    first, rest, fastest, stored, worked, error, since, _ = (before[k] for k in range(LEDGER))
     entering: Any = 0.0
-    if work:  # of inputs, dissipated, of drivers
-        shares = [s["work"][k] for k in range(work)]
+    if works:  # of inputs, dissipated, of drivers
+        shares = [s["work"][k] for k in range(works)]
         entering = sum(sign * share for sign, share in zip((1.0, -1.0, 1.0), shares, strict=False))
-        worked = np.maximum(worked, sum(np.abs(share) for share in shares))
-    if net:
-        entering = s["flow"][0]
-        worked = np.maximum(worked, np.abs(s["flow"][net - 1]))
-    if power is not None:
-        gross = flow(power, True).expressions(s["q"], s["v"], s["u"], s["p"])[0][1]
-        worked = worked + np.where(since <= -NEVER, 0.0, t - last) * gross
+        worked = s["exchanged"][0]
     kinetic, potential = energies.expressions(s["q"], s["v"], s["p"])
     balance = kinetic + potential - entering
     first, rest = np.where(since <= -NEVER, balance, first), np.where(since <= -NEVER, potential, rest)

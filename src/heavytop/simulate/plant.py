@@ -199,8 +199,8 @@ class Stage:
             w, a = plant.motion_at(state.q, state.v, u, p)
             flats = {plant.v: a}
         else:
-            w, a, *_, net = plant.call(plant.motion_and_flow, state.q, state.v, u, p)
-            flats = {plant.v: a, plant.flow: net}
+            w, a, *_, flow = plant.call(plant.motion_and_flow, state.q, state.v, u, p)
+            flats = {plant.v: a, plant.flow: flow}
         if plant.memory is not None and z_rate is not None:
             flats[plant.memory] = z_rate
         if plant.work is not None:
@@ -258,11 +258,12 @@ class Plant:
         known = watched and method.integrates_work and dynamics.is_balanced
         self.flow: Slot | None = None
         if known and self.power is not None and self.work is None and self.stage is None and not method.chooses_step:
-            gross = control.kind == "continuous"  # else its magnitude is sampled
-            self.flow = make("flow", (2 if gross else 1,))
-            self.motion_and_flow = with_aside(self.motion, watch.flow(self.power, gross))
+            self.flow = make("flow", (len(self.power.outputs),))
+            self.motion_and_flow = with_aside(self.motion, watch.flow(self.power))
         known = known and (self.power is None or self.work is not None or self.flow is not None)
         self.ledger = make("ledger", (watch.LEDGER,)) if known else None
+        self.paid = self.work or self.flow
+        self.exchanged = make("exchanged", (1,)) if self.ledger is not None and self.paid is not None else None
         reported = law is not None and controller.STATUS in law.traced.outputs
         self.law_failure = make("law_failure", (controller.HEAD + self.nq,)) if reported else None
         self.status = make("status") if reported else None
@@ -427,8 +428,8 @@ class Plant:
 
     @property
     def accounts(self) -> list[Slot]:
-        """Slots of the work and the flow, and of what rounding cuts off their sums."""
-        sums = [slot for slot in (self.work, self.flow) if slot is not None]
+        """Slots of the work, the flow and the energy exchanged, and of what rounding cuts off their sums."""
+        sums = [slot for slot in (self.work, self.flow, self.exchanged) if slot is not None]
         return [*sums, *(self._rests[slot] for slot in sums if slot in self._rests)]
 
     @property

@@ -62,9 +62,9 @@ class Native:
         at = self.terminals
         if self.ledger is None or at.ledger is None:
             return None
-        integrated = [state[name] for name in (at.work, at.flow) if name is not None]
+        paid = [] if at.exchanged is None or at.paid is None else [state[at.paid], state[at.exchanged]]
         p = problem.dynamics.at_times(problem.p, t)
-        return self.ledger(state[at.q], state[at.v], p, np.asarray(t, float), *integrated, state[at.ledger])[0]
+        return self.ledger(state[at.q], state[at.v], p, np.asarray(t, float), *paid, state[at.ledger])[0]
 
 
 def step_key(integrator: Integrator, control: Control, events: Traced | None) -> str | None:
@@ -94,8 +94,8 @@ def native(problem: RunProblem, events: Traced | None, step: str | None, lanes: 
         at = Terminals.of(stepper)
         entry = None
         if at.ledger is not None:
-            work, net = (0 if name is None else stepper.layout.shapes[name][0] for name in (at.work, at.flow))
-            entry = _kernel(dynamics, f"ledger {work} {net}", lambda: ledger(dynamics, work, net, None))
+            works = 0 if at.paid is None else stepper.layout.shapes[at.paid][0]
+            entry = _kernel(dynamics, f"ledger {works}", lambda: ledger(dynamics, works))
         if integrator.chooses_step:
             flats = stepper.layout.shapes[at.own["dense_flats"]][0]
             within = _kernel(dynamics, f"dense {flats}", lambda: dense_output(dynamics.coordinates, flats))

@@ -11,7 +11,7 @@ from heavytop.compile import Call, Schedule, Stepper, Traced, trace
 from heavytop.errors import SimulationError, unknown_name
 from heavytop.simulate.controller import STATUS, keep_failure
 from heavytop.simulate.dynamics import Dynamics
-from heavytop.simulate.energy_monitor import SELDOM, SHARE, ledger, watch
+from heavytop.simulate.energy_monitor import SELDOM, SHARE, exchanged, ledger, watch
 from heavytop.simulate.integrators.base import Integrator
 from heavytop.simulate.plant import Control, Plant, PlantState
 from heavytop.simulate.tape import Slot, Tape
@@ -24,8 +24,8 @@ class Terminals:
     Attributes
     ----------
     q, v, u, p, h : configuration, velocities, input, parameters, size of the step.
-    memory, gains : of the law. work : done by inputs and dissipation. flow : its sum, where it is not recorded.
-    watch, ledger : state of the energy monitor. law_failure : status of the law.
+    memory, gains : of the law. work : done by inputs and dissipation. flow : the same, where it is not recorded.
+    watch, ledger, exchanged : state of the energy monitor. law_failure : status of the law.
     events : values of their functions. None where there is none.
     own : what the integrator carries along, and given : what it is given, by its own names.
     signals : (stage time, table) of the samples of the reference.
@@ -44,6 +44,7 @@ class Terminals:
     flow: str | None = None
     watch: str | None = None
     ledger: str | None = None
+    exchanged: str | None = None
     law_failure: str | None = None
     events: str | None = None
     own: dict[str, str] = field(default_factory=dict)
@@ -52,6 +53,11 @@ class Terminals:
     channels: dict[str, str] = field(default_factory=dict)
     accounts: tuple[str, ...] = ()
     rests: tuple[str, ...] = ()
+
+    @property
+    def paid(self) -> str | None:
+        """The work or flow that the ledger reads."""
+        return self.work or self.flow
 
     @classmethod
     def of(cls, step: Stepper | Schedule) -> Terminals:
@@ -198,6 +204,9 @@ class _Assembly:
         self._law_failure(tape)  # while the slots still hold the start of the step
         self._ledger(tape)
         values = end.values()
+        if plant.exchanged is not None and plant.paid is not None:
+            most = exchanged(slots.read(plant.exchanged), values[plant.paid].get())
+            values[plant.exchanged] = tape.value(most, "exchanged")
         if not method.carries_velocity:
             del values[plant.v]
         tape.write(list(values), list(values.values()))
@@ -246,11 +255,11 @@ class _Assembly:
         plant = self.plant
         if plant.ledger is None:
             return
-        slots = {"q": plant.q, "v": plant.v, "p": self._now(tape), "t": plant.clock, "u": plant.u}
-        slots |= {"work": plant.work, "flow": plant.flow}
-        work, flow = (0 if slot is None else slot.shape[0] for slot in (plant.work, plant.flow))
-        function = ledger(plant.dynamics, work, flow, plant.power if flow == 1 else None)
-        inputs = [slot for name in function.inputs if (slot := slots.get(name)) is not None]
+        paid = plant.paid
+        inputs = [plant.q, plant.v, self._now(tape), plant.clock]
+        if paid is not None and plant.exchanged is not None:
+            inputs += [paid, plant.exchanged]
+        function = ledger(plant.dynamics, 0 if paid is None else paid.shape[0])
         tape.call(function, (*inputs, plant.ledger), (plant.ledger,))
 
     def _record(self, state: list[Slot]) -> list[Slot]:
@@ -283,6 +292,7 @@ class _Assembly:
             flow=maybe(plant.flow),
             watch=maybe(plant.watch),
             ledger=maybe(plant.ledger),
+            exchanged=maybe(plant.exchanged),
             law_failure=maybe(plant.law_failure),
             events=maybe(self.event_values),
             own={label: name(slot) for label, slot in plant.carried.items()},

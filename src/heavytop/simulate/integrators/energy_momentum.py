@@ -156,9 +156,7 @@ class EnergyMomentum(Integrator):
         if plant.work is not None:
             end = end.replaced(work=state.of(plant.work) + h * powers)
         if plant.flow is not None:
-            gross = [sum(np.abs(powers[k]) for k in range(shape(powers)[0]))][: plant.flow.shape[0] - 1]
-            net = powers[0] - powers[1] + sum(powers[k] for k in range(2, shape(powers)[0]))
-            end = end.replaced(flow=state.of(plant.flow) + h * vector(net, *gross))
+            end = end.replaced(flow=state.of(plant.flow) + h * powers)
         if memory is not None:
             end = end.replaced(memory=2 * z_half[0] - state.of(memory))
         if not follows:

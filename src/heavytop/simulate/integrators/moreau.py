@@ -374,9 +374,7 @@ class _Step:
             if plant.work is not None:
                 end = end.replaced(work=state.of(plant.work) + vector(*done))
             if plant.flow is not None:
-                gross = [sum(np.abs(x) for x in done)][: plant.flow.shape[0] - 1]
-                net = done[0] - done[1] + sum(done[2:], as_array(0.0))
-                end = end.replaced(flow=state.of(plant.flow) + vector(net, *gross))
+                end = end.replaced(flow=state.of(plant.flow) + vector(*done))
         if plant.memory is not None and z_rate is not None:
             end = end.replaced(memory=state.of(plant.memory) + h * z_rate)
         own = state.own

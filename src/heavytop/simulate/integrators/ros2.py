@@ -146,14 +146,7 @@ def _works(
         steady = weight + given if held else weight
         entering = np.vecdot(given, along if held else mean) + np.vecdot(supplied, mean)
         works = [entering, lost - np.vecdot(steady, mean - along)]
-    parts: dict[Slot, Array] = {}
-    if plant.work is not None:
-        parts[plant.work] = vector(*works)
-    if plant.flow is not None:
-        entering, lost, *driven = works
-        gross = [np.abs(entering) + np.abs(lost) + sum(map(np.abs, driven))][: plant.flow.shape[0] - 1]
-        parts[plant.flow] = vector(sum(driven, entering - lost), *gross)
-    return parts
+    return {slot: vector(*works) for slot in (plant.work, plant.flow) if slot is not None}
 
 
 def _functions(plant: Plant) -> _LinearStep:
