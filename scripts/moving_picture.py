@@ -1,6 +1,6 @@
-"""The moving picture of the README: a quadcopter on a looping, taken from its page in a browser.
+"""The moving picture of the README: a quadcopter flies a loop, taken from its page in a browser.
 
-``python scripts/moving_picture.py`` writes docs/images/looping.webp (below 2 MB). It needs Chromium and the extra ``browser``.
+``python scripts/moving_picture.py`` writes docs/images/looping.webp (below 1 MB). It needs Chromium and the extra ``browser``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,16 @@ sys.path.insert(0, str(ROOT / "tests"))
 from browser.chromium import chromium, find_chromium  # noqa: E402
 
 TARGET = ROOT / "docs" / "images" / "looping.webp"
-WIDTH, HEIGHT, RATE, LIMIT = 640, 400, 20.0, 2_000_000
+WIDTH, HEIGHT, RATE, LIMIT = 800, 560, 20.0, 1_000_000
+NEARER = """
+const { camera, controls } = heavytop.stage.world, centre = [0, 0, 1.5], near = 0.78;
+for (const [i, axis] of ["x", "y", "z"].entries()) {
+  camera.position[axis] = centre[i] + near * (camera.position[axis] - controls.target[axis]);
+  controls.target[axis] = centre[i];
+}
+controls.update();
+"""
+"""Moves the camera from the overview of the whole scene to the loop."""
 
 
 def main() -> int:
@@ -39,11 +48,15 @@ def main() -> int:
         tab.media(prefers_color_scheme="light", prefers_reduced_motion="reduce")
         tab.open(page.as_uri(), "window.heavytop && heavytop.state.ready")
         tab.evaluate("new Promise(done => setTimeout(done, 1500))")
-        style = f".stage{{position:fixed!important;inset:0 auto auto 0;width:{WIDTH}px!important;height:{HEIGHT}px!important;z-index:9}}"
+        style = (
+            f".stage{{visibility:visible;position:fixed!important;inset:0 auto auto 0;z-index:9}}body{{visibility:hidden}}"
+            f".stage{{width:{WIDTH}px!important;height:{HEIGHT}px!important}}"
+        )
         tab.evaluate(
             f"document.head.append(Object.assign(document.createElement('style'), {{textContent: {style!r}}}))"
         )
         tab.evaluate("heavytop.camera('overview'); new Promise(done => setTimeout(done, 500))")
+        tab.evaluate(f"{{ {NEARER} }}")
         pictures = []
         for t in np.arange(flight.t[0], flight.t[-1], 1 / RATE):
             tab.evaluate(
