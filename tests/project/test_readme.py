@@ -115,6 +115,17 @@ def test_modules_named_on_the_page_exist(page: Path) -> None:
     assert [name for name in sorted(named) if not any(f"/{path}".endswith(f"/{name}") for path in MODULES)] == []
 
 
+CONTRIBUTORS = {"decisions", "features", "errata", "releasing"}
+GUIDES = [page for page in PAGES if page.is_relative_to(ROOT / "docs") and page.stem not in CONTRIBUTORS]
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_picture_or_a_program_is_near_the_top(page: Path) -> None:
+    first = re.search(r"^(```|!\[|\| !\[)", page.read_text("utf-8"), re.MULTILINE)
+    assert first is not None
+    assert len(page.read_text("utf-8")[: first.start()].split()) < 330
+
+
 def test_links_are_found() -> None:
     assert "docs/notation.md" in relative_links(README)
 
