@@ -19,6 +19,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,8 +33,18 @@ ROOMS = {"functions", "ocp"}
 PAGE = ROOT / "docs" / "api.md"
 INTRODUCTION = """# Public names
 
-All names that the packages export, with the first sentence of their docstrings; `help(name)` in Python shows the rest, with
-shapes, units and an example that runs. `python scripts/api_page.py` writes this page; a test compares it with the code.
+All names that the packages export, with their arguments and the first sentence of their docstrings. Arguments after `*` are
+given by keyword; `=` marks optional ones.
+`help(name)` in Python shows the rest, with shapes, units, defaults and an example that runs:
+
+```python
+import heavytop as ht
+
+help(ht.gradient)
+help(ht.System.contact)
+```
+
+`python scripts/api_page.py` writes this page; a test compares it with the code.
 """
 
 
@@ -136,11 +147,34 @@ def first_sentence(text: str) -> str:
     return sentence[0] if sentence else paragraph
 
 
+def arguments(export: Export) -> str:
+    """The arguments of a function or class without types and defaults; empty for others.
+
+    >>> from heavytop import Sphere, stepper
+    >>> arguments(Export("heavytop", "Sphere", Sphere))
+    '(radius)'
+    >>> arguments(Export("heavytop", "stepper", stepper))[:40]
+    '(model, step, control=, *, substeps=, in'
+    """
+    if not export.is_code or export.is_exception or (inspect.isclass(export.value) and issubclass(export.value, Enum)):
+        return ""
+    try:
+        parameters = inspect.signature(export.value).parameters.values()
+    except (TypeError, ValueError):
+        return ""
+    given: list[str] = []
+    for p in parameters:
+        if p.kind is p.KEYWORD_ONLY and not any(name.startswith("*") for name in given):
+            given.append("*")
+        mark = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        given.append(f"{mark}{p.name}{'' if p.default is p.empty else '='}")
+    return f"({', '.join(given)})"
+
+
 def entry(export: Export) -> str:
     """A row of the page."""
-    kind = "class" if inspect.isclass(export.value) else "function" if export.is_code else "constant"
     text = first_sentence(export.docstring) if export.is_code else f"a {type(export.value).__name__}"
-    return f"| `{export.name}` | {kind} | {text.replace('|', chr(92) + '|')} |"
+    return f"| `{export.name}{arguments(export)}` | {text.replace('|', chr(92) + '|')} |"
 
 
 def page(modules: list[ModuleType]) -> str:
@@ -151,7 +185,7 @@ def page(modules: list[ModuleType]) -> str:
         if exports:
             rows = "\n".join(map(entry, exports))
             about = first_sentence(inspect.cleandoc(module.__doc__ or ""))
-            parts.append(f"## {module.__name__}\n\n{about}\n\n| name | kind | |\n| --- | --- | --- |\n{rows}\n")
+            parts.append(f"## {module.__name__}\n\n{about}\n\n| name | |\n| --- | --- |\n{rows}\n")
     return "\n".join(parts)
 
 

@@ -27,6 +27,7 @@ html_title = f"heavytop {release}"
 html_static_path = [str(HERE / "static")]
 html_css_files = ["heavytop.css"]
 html_js_files = ["filter.js"]
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 smartquotes = False  # e'' is a second derivative

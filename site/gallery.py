@@ -20,7 +20,7 @@ def write(target: Path, kept: Path, run: bool = True) -> None:
 
     Without ``run`` nothing is updated, and examples without results are omitted, for quick builds.
     """
-    target.mkdir(parents=True, exist_ok=True)
+    (target / "media").mkdir(parents=True, exist_ok=True)
     cards, pages = [], []
     for script in sorted(path for path in EXAMPLES.glob("*.py") if not path.name.startswith("_")):
         if not run and not (kept / script.stem / "printed.txt").exists():

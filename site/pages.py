@@ -12,29 +12,22 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = {"README": "readme", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog", "SECURITY": "security"}
 """Files outside ``docs`` that the site shows too, by the name of their page."""
 CHAPTERS = {
-    "start": ("Start", ("readme", "notation", "conventions")),
-    "guide": (
-        "Guide",
+    "learn": ("Learn", ("readme", "tutorials/index", "gallery/index")),
+    "guides": (
+        "How to",
         (
-            "system", "robots", "inverse_kinematics", "constraints", "contact", "contact_compliant", "simulate/index", "control/index",
-            "plan/index", "live", "fly", "cockpit", "stacks", "gym", "fmi", "logs", "sweep", "compile", "benchmarks",
+            "howto/index", "system", "robots", "inverse_kinematics", "constraints", "contact", "contact_compliant", "simulate/index",
+            "control/index", "plan/index", "live", "fly", "cockpit", "stacks", "gym", "fmi", "logs", "sweep", "compile", "extending",
         ),
     ),
-    "project": (
-        "Project",
-        ("decisions", "demands", "features", "errata", "extending", "contributing", "releasing", "security", "changelog", "cite", "api"),
+    "understand": ("Understand", ("theory/index", "comparison")),
+    "lookup": (
+        "Look up",
+        ("reference/index", "api", "errors", "notation", "conventions", "benchmarks", "demands", "changelog", "security", "cite"),
     ),
+    "contribute": ("Contribute", ("contributing", "decisions", "features", "errata", "releasing")),
 }  # fmt: skip
 """Page -> its title and the pages below it, in the order in which a newcomer reads them."""
-TOP = (
-    "Start <start>",
-    "Tutorials <tutorials/index>",
-    "Guide <guide>",
-    "Theory <theory/index>",
-    "Gallery <gallery/index>",
-    "Reference <reference/index>",
-    "Project <project>",
-)
 _CITE = """\
 If heavytop helped your work, please cite it together with the source of the method that you used; [notation](notation.md) lists the sources.
 
@@ -48,7 +41,7 @@ If heavytop helped your work, please cite it together with the source of the met
 
 Name the version (`heavytop --version`); `heavytop doctor` prints those of everything else, which benchmarks need.
 """
-FOLDERS = ("tutorials", "theory", "simulate", "control", "plan")
+FOLDERS = ("tutorials", "howto", "theory", "simulate", "control", "plan")
 """Folders whose pages stand below their index."""
 
 
@@ -67,7 +60,7 @@ def write(target: Path) -> None:
     (target / "cite.md").write_text(text, encoding="utf-8")
     for page, (title, below) in CHAPTERS.items():
         (target / f"{page}.md").write_text(f"# {title}\n{_tree(below)}", encoding="utf-8")
-    _append(target / "index.md", _tree(TOP, hidden=True))
+    _append(target / "index.md", _tree(list(CHAPTERS), hidden=True))
     for folder in FOLDERS:
         below = sorted(path.stem for path in (target / folder).glob("*.md") if path.stem != "index")
         below = tutorials.names() if folder == "tutorials" else below

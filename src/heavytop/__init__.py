@@ -7,9 +7,11 @@ Where to begin; ``help`` of each name has shapes, units and an example:
 * derive: ``System.derive`` gives a ``Model`` with all terms of ``M a + c + D v + fK + fG = B u``, and ``Model.equations`` to read
 * simulate: ``simulate`` gives a ``Run``; ``prepare`` for many of them; ``stepper`` for your own time loop; ``gradient`` differentiates a
   whole motion
+* robots: ``Model.inverse_kinematics``, ``control.joint_reference``; ground and contact: ``System.ground``, ``System.contact``
 * control: ``control.lqr``, ``control.mpc``, ``control.energy_law``, ``control.equilibrium``; plan: ``plan``
 * fly: ``copters.load``, ``copters.fly``, ``maneuvers``
 * logs: ``load_log`` reads ULog, MCAP, ROS bags, blackbox and CSV; ``Run.save`` also writes MCAP
+* learn: ``env`` for policies, ``tune`` for gains
 * many at once: arrays with leading axes everywhere; ``sweep`` for studies
 
 ``dir(heavytop)`` lists the public names. Modules that begin with an underscore are not for users.

@@ -105,9 +105,9 @@ def test_a_good_package_has_no_faults(tmp_path: Path) -> None:
     page = api.page([module])
     assert api.faults([module], page) == []
     assert [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| `")] == [
-        "`double`",
+        "`double(x)`",
         "`LIMIT`",
-        "`Pair`",
+        "`Pair()`",
     ]
 
 

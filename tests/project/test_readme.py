@@ -68,11 +68,23 @@ def test_commands_run_heavytop_and_pytest() -> None:
     assert "-m pytest" in commands("tests")[0]
 
 
-def test_both_commands_are_before_the_second_heading() -> None:
-    first_screen = README.read_text("utf-8").split("\n## ")[0]
+def test_the_first_screen_has_the_picture_and_one_command() -> None:
+    first_screen, *sections = README.read_text("utf-8").split("\n## ")
     assert "<!-- run: main -->" in first_screen
-    assert "<!-- run: tests -->" in first_screen
+    assert "<!-- run: tests -->" not in first_screen
     assert "](docs/images/looping.webp)" in first_screen
+    assert "<!-- example: readme -->" in sections[0]
+
+
+def test_the_first_program_is_short() -> None:
+    code = README.read_text("utf-8").split("<!-- example: readme -->\n```python\n")[1].split("```")[0]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 12
+
+
+def test_cells_of_the_readme_are_short() -> None:
+    rows = [line for line in README.read_text("utf-8").splitlines() if line.startswith("|")]
+    assert rows
+    assert [cell for row in rows for cell in row.split("|") if len(cell.split()) > 20] == []
 
 
 def test_the_merge_gate_takes_the_command_from_the_readme() -> None:
@@ -101,6 +113,17 @@ def test_relative_links_exist(page: Path) -> None:
 def test_modules_named_on_the_page_exist(page: Path) -> None:
     named = set(re.findall(r"`([\w/]+/\w+\.py)`", page.read_text("utf-8")))
     assert [name for name in sorted(named) if not any(f"/{path}".endswith(f"/{name}") for path in MODULES)] == []
+
+
+CONTRIBUTORS = {"decisions", "features", "errata", "releasing"}
+GUIDES = [page for page in PAGES if page.is_relative_to(ROOT / "docs") and page.stem not in CONTRIBUTORS]
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_picture_or_a_program_is_near_the_top(page: Path) -> None:
+    first = re.search(r"^(```|!\[|\| !\[)", page.read_text("utf-8"), re.MULTILINE)
+    assert first is not None
+    assert len(page.read_text("utf-8")[: first.start()].split()) < 330
 
 
 def test_links_are_found() -> None:

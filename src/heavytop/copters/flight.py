@@ -331,7 +331,7 @@ def fly(
     law : "energy", "particle", "body", or "robust": the energy law with observers, prediction and governor, see :func:`.robust_controller`;
         noise and delay are then those of its sensors. Or your controller: a law, a wrapped one, a regulator or predictive control,
         or a function that returns one for the vehicle. It has its own limits and integrals; one without a reference follows the maneuver.
-    limits : whether the inputs keep the vehicle's limits; with ``rotors`` those of the propellers always act.
+    limits : whether inputs stay within the vehicle's limits; with ``rotors`` those of the propellers always act.
     wind, noise, payload, seed : disturbances, see :class:`.Conditions`. Sensors specified in a vehicle's description always act; ``noise``
         scales them (default 1). Otherwise ``noise`` (default 0) is that of motion capture.
     integral : integral action of the law; None: in wind or with a payload. The robust controller has observers instead.

@@ -35,7 +35,7 @@ def env(
     threads: int | None = 1,
     **changes: Any,
 ) -> NativeVectorEnv:
-    """A batch of equal environments as a ``gymnasium.vector.VectorEnv``; needs the extra ``gym``.
+    """Make a batch of equal environments, a ``gymnasium.vector.VectorEnv``; needs the extra ``gym``.
 
     Step, observation, reward and end are one native program over the batch; episodes that end are started again by a native function of random
     numbers that depend on the seed of the environment and the number of its episode only, so an environment of a batch equals the same one alone,

@@ -26,7 +26,7 @@ from heavytop.system import Edge, JointLimits, Model
 
 @dataclass(frozen=True, repr=False)
 class Event(Brief, Value):
-    """A crossing of zero.
+    """A zero crossing of a function of time and state.
 
     Parameters
     ----------

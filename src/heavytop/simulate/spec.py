@@ -363,7 +363,7 @@ def simulate(
     gains: Mapping[str, Any] | None = None,
     sensitivities: Any = (),
 ) -> Run:
-    """Simulate on the manifold.
+    """Simulate a motion; configurations stay on their manifold.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ def simulate(
         evaluated in every stage.
     events : :class:`~heavytop.simulate.Event`, function of (t, q, v), or several.
     balance : whether to integrate and record the work of inputs, drivers and dissipation; None: for single trajectories, and where there are
-        loops, constraints or drivers. Unless it is False, the balance of energy is watched (:mod:`heavytop.simulate.energy_monitor`).
+        loops, constraints or drivers. Unless it is False, the balance of energy is monitored (:mod:`heavytop.simulate.energy_monitor`).
     start_time : time of the start in s.
     raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of reporting it in
         the outcome.
@@ -443,7 +443,7 @@ def prepare(
     inputs: Inputs = None,
     **options: Any,
 ) -> RunSpec:
-    """Check a run except for its start, and return it as a function of ``(start, parameters=None, inputs=None)``.
+    """Prepare a run, and return it as a function of ``(start, parameters=None, inputs=None)``.
 
     Parameters
     ----------

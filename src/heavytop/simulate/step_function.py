@@ -32,7 +32,7 @@ def stepper(
     reference: Any = None,
     threads: int | None = None,
 ) -> StepFunction:
-    """One step of a model as a function of arrays: ``q, v = step(q, v, u)``.
+    """Make a native step of a model, a function of arrays: ``q, v = step(q, v, u)``.
 
     Parameters
     ----------

@@ -98,7 +98,7 @@ class PartFunction(Value):
 
 
 def scene(systems: Mapping[str, Any], *, gravity: Any = None, name: str = "scene") -> System:
-    """One system of several robots, vehicles and objects.
+    """Combine several robots, vehicles and objects into one system.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ RunningLoss = Callable[[Array, Array, Array, Array], Array]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Loss(Brief, Value):
-    """A number that a motion is judged by: a function of its end plus an integral along it.
+    """A loss of a motion: a function of its end plus an integral along it.
 
     Parameters
     ----------
@@ -122,17 +122,17 @@ def gradient(
     memory: float | None = None,
     **options: Any,
 ) -> Gradient:
-    """The loss of a motion and its gradient by start, parameters, inputs and gains: the exact derivative of the numbers that the steps compute.
+    """Compute a loss of a motion and its exact gradient by start, parameters, inputs and gains.
 
-    The run is that of :func:`heavytop.simulate` with the same arguments. Steps that ``rkmk45`` accepted are taken as given, and end at the records
-    here. Where a limit is active, the derivative is the one-sided one.
+    The run is that of :func:`heavytop.simulate` with the same arguments, and the gradient that of its steps (a discrete adjoint). Steps that
+    ``rkmk45`` accepted are taken as given, and end at the records here. Where a limit is active, the derivative is the one-sided one.
 
     Parameters
     ----------
     loss : ``fn(t, q, v)`` at the end, or :class:`Loss`.
     model, start, until, step, integrator, control, reference, inputs, parameters, gains, options : as in :func:`heavytop.simulate`. Batches of
         starts, parameters, inputs and gains give a loss and a gradient for each trajectory.
-    by : any of "start", "parameters", "inputs", "gains", "reference"; None: all that there are, except the reference; empty: the value alone.
+    by : any of "start", "parameters", "inputs", "gains", "reference"; None: all except the reference; empty: the value alone.
     memory : bytes for the states of the steps; None: 64 MB, or the states of the square root of the steps if that is more.
 
     Raises

@@ -37,7 +37,7 @@ PUSHES = 2
 
 
 class Moreau(Integrator):
-    """Order 2 with rigid contacts (:meth:`heavytop.System.contact`); between impacts, and first order in the time of accumulation points.
+    """Rigid contact (:meth:`heavytop.System.contact`) with impacts and Coulomb friction; order 2, first order in the time of accumulation points.
 
     Parameters
     ----------

@@ -1,0 +1,102 @@
+"""Pictures of tutorials and guides in docs/images/guides, taken from pages of runs in a browser.
+
+``python scripts/tutorial_pictures.py [NAME ...]`` writes them. It needs Chromium and the extra ``browser``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from moving_picture import ROOT, chromium, find_chromium, taken
+
+import heavytop as ht
+from heavytop import control
+
+TARGET = ROOT / "docs" / "images" / "guides"
+SIZE = (640, 400)
+Shot = tuple[Path, float, float]
+"""The page of a run, the time of the picture in s, and the distance of the camera relative to the overview."""
+
+
+def files_of(name: str, folder: Path) -> list[Path]:
+    """The files that a tutorial writes, in ``folder``."""
+    text = (ROOT / "docs" / "tutorials" / f"{name}.md").read_text("utf-8")
+    written = []
+    for file, content in re.findall(r"<!-- file: ([\w.]+) -->\n```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        (folder / file).write_text(content, "utf-8")
+        written.append(folder / file)
+    return written
+
+
+def drone(folder: Path) -> Shot:
+    """The airframe of the tutorial on its course."""
+    scout = ht.copters.load(str(files_of("drone", folder)[0]))
+    course = ht.maneuvers.waypoints(scout, [(0, 0, 0), (4, 0, 1), (4, 3, 2), (0, 3, 1), (0, 0, 0)], speed=2.5)
+    flight = ht.copters.fly(scout, course, wind=4.0, step=0.005)
+    return flight.show(folder / "drone.html"), 0.66 * flight.t[-1], 0.62
+
+
+def mechanics(folder: Path) -> Shot:
+    """A tricopter with a load swings freely."""
+    tri = ht.copters.load("tricopter-with-load")
+    flight = ht.copters.fly(tri, "transport", step=0.005)
+    return flight.show(folder / "mechanics.html"), 0.45 * flight.t[-1], 0.7
+
+
+def robots(folder: Path) -> Shot:
+    """The double pole of the tutorial recovers."""
+    model = ht.load(str(files_of("robots", folder)[0]), base="fixed").derive()
+    law = control.lqr(model, model.neutral(), limits=(-40, 40))
+    run = ht.simulate(model, ([0.3, 0.25, -0.1], [0, 0, 0]), until=4.0, step=1e-3, control=law, record_every=10)
+    return run.show(folder / "robots.html"), 0.1, 1.1
+
+
+def control_engineers(folder: Path) -> Shot:
+    """A cart swings up its pole."""
+    cart = ht.library.cart_pole().derive()
+    plan = ht.plan(cart, start=[0, np.pi], goal=[0, 0], duration=2.0, limits=(-20, 20), steps=40, tolerance=1e-6)
+    law = control.lqr(cart, plan.reference, inputs=plan.inputs)
+    run = ht.simulate(cart, ([0.0, np.pi], [0, 0]), until=3.0, step=1e-3, control=law, record_every=10)
+    return run.show(folder / "control.html"), 1.45, 0.95
+
+
+def multibody(folder: Path) -> Shot:
+    """Three windows of four bars: closed loops."""
+    model = ht.library.load("four-bars:3").derive()
+    run = ht.simulate(model, ht.library.start("four-bars:3", model), until=2.0, step=1e-3, record_every=10)
+    return run.show(folder / "multibody.html"), 0.9, 0.8
+
+
+SHOTS: dict[str, Callable[[Path], Shot]] = {
+    "drone": drone,
+    "mechanics": mechanics,
+    "robots": robots,
+    "control": control_engineers,
+    "multibody": multibody,
+}
+
+
+def main() -> int:
+    """Take the pictures that are named, or all; the exit code."""
+    executable = find_chromium()
+    if executable is None:
+        print("no Chromium found: install it, or put it on the path")
+        return 1
+    TARGET.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in sys.argv[1:] or SHOTS:
+            page, t, nearer = SHOTS[name](Path(folder))
+            with chromium(executable) as tab:
+                picture = taken(tab, Path(page), [t], SIZE, nearer)[0]
+            picture.quantize(128).save(TARGET / f"{name}.png", optimize=True)
+            print(f"wrote docs/images/guides/{name}.png: {(TARGET / f'{name}.png').stat().st_size / 1e3:.0f} kB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
