@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.show.sweep_page import notable_points, page
+from heavytop.show.sweep_page import _colour_range, notable_points, page
 
 
 def point(x: float, y: float, kind: str, z: float) -> dict[str, float]:
@@ -115,3 +115,24 @@ def test_calls_on_the_page_run_the_point_again() -> None:
     assert len(calls) == 4
     ends = [eval(call, {"result": result}).v[-1, 0] for call in calls]
     assert sorted(ends) == sorted(result.end.values.reshape(-1).tolist())
+
+
+@pytest.mark.thorough
+def test_drawn_variables_have_maps_and_nothing_random_has_no_intervals() -> None:
+    drawn = ht.sweep(
+        lambda x, y: {"r": np.hypot(x, y), "inside": bool(x < y)}, {"x": ht.uniform(), "y": ht.uniform()}, draws=300
+    )
+    assert "means of r in bins of x and y" in page(drawn)
+    grid = ht.sweep(point, over={"x": np.arange(1.0, 4.0) / 10, "y": [0.1, 0.2], "kind": ["a"], "z": [0.1 + 0.2]})
+    text = page(grid)
+    assert "confidence" not in text
+    assert "<h2>Shares</h2>" in text
+    assert "0.30000000000000004" not in text.split("Notable points")[1].split("Numbers")[0]
+
+
+def test_outliers_do_not_stretch_the_colours() -> None:
+    values = np.append(np.linspace(0.0, 1.0, 100), 17.0)
+    low, high, beyond = _colour_range(values)
+    assert low == 0.0
+    assert high < 1.1
+    assert beyond == "max"

@@ -122,7 +122,7 @@ def test_seeds_of_flights_run_in_one_batch(batches: list[int]) -> None:
 def test_options_of_flights_are_those_of_fly_except_documented_ones() -> None:
     parameters = inspect.signature(copters.fly).parameters
     assert set(parameters) - set(flight_cases.SETTINGS) == {"vehicle", "start", "report"}
-    assert set(flight_cases.SETTINGS) - set(parameters) == {"lag", "record_every", "integrator"}
+    assert set(flight_cases.SETTINGS) - set(parameters) == {"lag", "mass", "record_every", "integrator"}
     others = {n for n in parameters if n in flight_cases.SETTINGS and flight_cases.SETTINGS[n] != parameters[n].default}
     assert others == {"maneuver", "step"}
 

@@ -15,6 +15,7 @@ from heavytop.control.disturbances.air_drag import AirDrag as AirDrag
 from heavytop.control.disturbances.wind import (
     WIND_AXES,
     Breeze,
+    Breezes,
     ConstantWind as ConstantWind,
     Gust as Gust,
     VonKarman as VonKarman,

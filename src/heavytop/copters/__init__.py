@@ -4,7 +4,15 @@ from heavytop.copters import maneuvers as maneuvers, stacks as stacks
 from heavytop.copters.airframe import Airframe as Airframe, Hanging as Hanging, Rotor as Rotor, ring as ring
 from heavytop.copters.authority import Authority as Authority
 from heavytop.copters.catalogue import load as load
-from heavytop.copters.composition import LAW_NAMES, ROBUST, Composition, Conditions as Conditions, as_law
+from heavytop.copters.composition import (
+    LAW_NAMES,
+    LONGEST_DELAY,
+    ROBUST,
+    Composition,
+    Conditions as Conditions,
+    as_law,
+    on_grid,
+)
 from heavytop.copters.flight import (
     Flight as Flight,
     angle_between,
@@ -38,7 +46,7 @@ from heavytop.copters.rotor_failure import (
 )
 from heavytop.copters.rotor_plant import RotorPlant as RotorPlant
 from heavytop.copters.skids import Skids as Skids
-from heavytop.copters.stacks import STICKS
+from heavytop.copters.stacks import STICKS, is_stack
 from heavytop.copters.tricopter_detailed import tricopter_with_load_full as tricopter_with_load_full
 from heavytop.copters.vehicle import GRAVITY, LAWS, Vehicle as Vehicle
 from heavytop.copters.vehicles import (

@@ -42,7 +42,7 @@ class Conditions:
     ----------
     wind : mean speed along x in m/s, or mean velocity (3,) in world axes; gusts of a third of it come from all directions.
     noise : measurement noise; 1 is that of a good motion capture system with differentiated signals, or of ``sensors``.
-    payload : mass in kg that is fixed below the hull and unknown to the controller.
+    payload : mass in kg that is fixed below the hull and unknown to the controller; a negative one is missing there.
     seed : of gusts and noise.
     delay : age of the measurements in s, a multiple of the sample period; 0: that of ``sensors``.
     sensors : of the vehicle, if specified in its description; ``noise`` scales their noise and biases.
@@ -83,10 +83,12 @@ class Conditions:
             )
         still = wind.shape == () or not np.any(wind)
         object.__setattr__(self, "wind", float(np.max(wind)) if still else tuple(wind.tolist()))
-        for name in ("noise", "payload", "delay"):
+        for name in ("noise", "delay"):
             value = getattr(self, name)
             if not np.isfinite(value) or value < 0:
                 raise ModelError(f"{name} of a flight must be a non-negative number, got {value}.")
+        if not np.isfinite(self.payload):
+            raise ModelError(f"payload of a flight must be a finite number, got {self.payload}.")
         if self.delay > LONGEST_DELAY:
             raise ModelError(f"delay of a flight must be at most {LONGEST_DELAY:g} s, got {self.delay:g}.")
 
@@ -100,11 +102,14 @@ class Conditions:
         """Whether a law needs integral action, because a force acts all the time."""
         return bool(self.wind or self.payload)
 
-    def plant(self, vehicle: Vehicle, grounded: bool = False) -> Model:
-        """The model that flies: the vehicle with payload and air drag, over the ground if ``grounded``; wind enters by three more inputs."""
-        if not (self.wind or self.payload or grounded):
+    def plant(self, vehicle: Vehicle, grounded: bool = False, varied: tuple[str, ...] = ()) -> Model:
+        """The model that flies: the vehicle with payload and air drag, over the ground if ``grounded``; wind enters by three more inputs.
+
+        ``varied`` : "payload", "mass": those that are parameters.
+        """
+        if not (self.wind or self.payload or grounded or varied):
             return vehicle.plant
-        system = vehicle.with_payload(self.payload)
+        system = vehicle.with_payload(self.payload, varied)
         if self.wind:
             add_wind(system, "hull", vehicle.drag)
         return system.derive()
@@ -117,7 +122,7 @@ class Conditions:
             slides += [True] * 3 + [False] * 3 if floating else [each.joint.kind == "prismatic"] * nv
         place = np.where(slides, POSITION_NOISE, TURN_NOISE)
         speed = np.where(slides, SPEED_NOISE, RATE_NOISE)
-        return self.noise * place, self.noise * speed
+        return np.multiply.outer(self.noise, place), np.multiply.outer(self.noise, speed)
 
     def with_sensors(self, controller: Controller, model: Model, start: tuple[Any, Any], step: float) -> Controller:
         """The controller with noisy and late measurements of the state of ``model``; ``start`` is the first one, ``step`` the period."""
@@ -150,7 +155,7 @@ class Conditions:
     def delay_samples(self, period: float) -> int:
         """The delay in samples; raises a ModelError unless it is a whole number of them."""
         samples = round(self.delay / period)
-        if abs(self.delay - samples * period) > ROUNDING * self.delay:
+        if not on_grid(self.delay, period):
             below = int(self.delay / period)
             raise ModelError(
                 f"a delay of {self.delay:g} s is {self.delay / period:.4g} samples of {period:g} s, but must be a whole number of them: "
@@ -161,6 +166,15 @@ class Conditions:
     def with_wind(self, controller: Controller) -> Controller:
         """The controller in a plant with wind inputs."""
         return Windy(controller, Breeze(self.wind, self.seed)) if self.wind else controller
+
+
+def on_grid(delay: Any, period: float) -> np.ndarray:
+    """Whether delays (s) are whole numbers of samples.
+
+    >>> on_grid(np.array([0.01, 0.012]), 0.005)
+    array([ True, False])
+    """
+    return np.abs(delay - np.round(np.asarray(delay) / period) * period) <= ROUNDING * np.asarray(delay)
 
 
 INTEGRAL_SHARE = 0.6
@@ -186,6 +200,7 @@ class Composition(Value):
     integral : integral action of a named law; None: in wind or with a payload. The robust law has observers instead.
     rotors : whether rotor speeds lag behind their commands, with drag.
     step : of the integration, and of the samples of every law but the robust one, s. until : end, s; None: that of the maneuver.
+    varied : "payload", "mass": those that are parameters of the plant, kg; each trajectory of a batch may have another.
 
     Examples
     --------
@@ -205,6 +220,7 @@ class Composition(Value):
     rotors: bool = False
     step: float = 1e-3
     until: float | None = None
+    varied: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.law, str) and self.law not in LAW_NAMES:
@@ -244,7 +260,7 @@ class Composition(Value):
         """Whether the law has an integral action that the composition adds."""
         if self.robust or not isinstance(self.law, str):
             return False
-        return self.conditions.needs_integral if self.integral is None else self.integral
+        return (self.conditions.needs_integral or bool(self.varied)) if self.integral is None else self.integral
 
     @property
     def end(self) -> float:
@@ -278,14 +294,15 @@ class Composition(Value):
     def plant(self) -> Model | RotorPlant:
         """The system that flies: the vehicle with payload, wind inputs and, with ``rotors``, rotor speeds."""
         payload, wind, grounded = self.conditions.payload, bool(self.conditions.wind), self.maneuver.grounded
+        varied = self.varied
 
         def build() -> Model | RotorPlant:
             vehicle = self.vehicle.grounded() if grounded else self.vehicle
             if self._has_rotor_plant:
-                return RotorPlant(vehicle, payload=payload, wind=wind)
-            return self.conditions.plant(vehicle, grounded)
+                return RotorPlant(vehicle, payload=payload, wind=wind, varied=varied)
+            return self.conditions.plant(vehicle, grounded, varied)
 
-        return store.get(key("plant of a flight", self.vehicle, payload, wind, self.rotors, grounded), build)
+        return store.get(key("plant of a flight", self.vehicle, payload, wind, self.rotors, grounded, varied), build)
 
     @property
     def _has_rotor_plant(self) -> bool:

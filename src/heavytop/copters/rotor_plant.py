@@ -13,7 +13,7 @@ theta'' = w^2 (theta_cmd - theta) - 2 w theta', the short way round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,7 @@ class RotorPlant(UserDynamics):
     drag : whether air drag acts.
     payload : mass below the hull that the controller does not know, kg.
     wind : whether the air moves: inputs wind_x, wind_y, wind_z in m/s, see :class:`.Windy`.
+    varied : "payload", "mass": those that are parameters, kg, see :meth:`.Vehicle.with_payload`.
     uncertain : whether mass, moments of inertia, thrust, drag, lag and health of the rotors are parameters, see :data:`UNCERTAIN`: one
         plant for many vehicles unknown to the law. For a single free body.
 
@@ -60,11 +61,19 @@ class RotorPlant(UserDynamics):
     """
 
     def __init__(
-        self, vehicle: Vehicle, *, drag: bool = True, payload: float = 0.0, wind: bool = False, uncertain: bool = False
+        self,
+        vehicle: Vehicle,
+        *,
+        drag: bool = True,
+        payload: float = 0.0,
+        wind: bool = False,
+        varied: Sequence[str] = (),
+        uncertain: bool = False,
     ) -> None:
         if vehicle.full is not None:
             raise ModelError(f"{vehicle.name!r} already has motors and servos: its plant is vehicle.full.model.")
         self.vehicle, self.drag, self.payload, self.wind, self.uncertain = vehicle, drag, payload, wind, uncertain
+        self.varied = tuple(varied)
         self.propulsion = vehicle.propulsion or typical_propulsion(vehicle)
         self._com = Hull.of(vehicle.model).com if uncertain else np.zeros(3)
         blocks: list[Any] = [vehicle.model.coordinates, Vector(len(self.rotors))]
@@ -73,9 +82,9 @@ class RotorPlant(UserDynamics):
         names = tuple(f"command{k}" for k in range(vehicle.model.nu))
         super().__init__(
             Product(tuple(blocks), names=("body", "rotors", "tilts")[: len(blocks)]),
-            self._varied if uncertain else self._rates,
+            self._varied if uncertain or varied else self._rates,
             inputs=(*names, *WIND_AXES) if wind else names,
-            parameters=self._parameters() if uncertain else None,
+            parameters=self._parameters() or None,
             name=f"{vehicle.name} with rotors",
         )
 
@@ -90,15 +99,19 @@ class RotorPlant(UserDynamics):
     @cached_property
     def passive(self) -> Model:
         """The vehicle with a wrench on its hull as further inputs."""
-        system = self.vehicle.with_payload(self.payload)
+        system = self.vehicle.with_payload(self.payload, self.varied)
         for k, name in enumerate(("fx", "fy", "fz", "mx", "my", "mz")):
             unit = np.eye(6)[k]
             system.input(name, Wrench("hull", force=unit[:3], moment=unit[3:]))
         return system.derive()
 
     def _parameters(self) -> dict[str, float]:
+        nominal = {"payload": self.payload, "mass": self.vehicle.mass}
+        varied = {name: nominal[name] for name in self.varied}
+        if not self.uncertain:
+            return varied
         health = {f"rotor{k}_health": 1.0 for k in range(len(self.rotors))}
-        return {**UNCERTAIN, "lag": self.propulsion.lag, **health}
+        return {**varied, **UNCERTAIN, "lag": self.propulsion.lag, **health}
 
     def _varied(self, q: Array, v: Array, u: Array, p: Mapping[str, Array]) -> Array:
         return self._rates(q, v, u, p)
@@ -136,14 +149,15 @@ class RotorPlant(UserDynamics):
                 force = force + rough * p.air_drag.at_rotor(n, local, axis)
             torque = gain * float(np.sign(rotor.drag_ratio)) * p.torque_coefficient * n * size * axis
             wrench = wrench + concatenate(force, np.cross(rotor.at, force) + torque)
-        if given is not None:
+        if given is not None and self.uncertain:
             # m (a - R^T g) = f and Theta omega' + omega x Theta omega = m about the centre of mass: the factors divide force and moment
             com, force = self._com, part(wrench, 0, 3)
             lighter = force / given["mass_factor"]
             moment = (part(wrench, 3, 6) - np.cross(com, force)) / given["moment_factor"]
             wrench = concatenate(lighter, moment + np.cross(com, lighter))
         inputs = concatenate(np.zeros(self.passive.nu - 6), wrench)
-        parameters = self.passive.parameter_vector()
+        own = zip(self.passive.parameter_names, self.passive.parameter_vector(), strict=True)
+        parameters = vector(*(known.get(name, value) if name in self.varied else value for name, value in own))
         (a,) = self.passive.traced("acceleration").expressions(pose_q, part(v, 0, model.nv), inputs, parameters)
         return concatenate(a, vector(*rates), vector(*turns) if turns else np.zeros(0))
 

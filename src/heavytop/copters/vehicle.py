@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._arrays import finite_matrix
+from heavytop._arrays import Array, finite_matrix
 from heavytop._format import Overview, Shown
 from heavytop.compile import Traced, trace_of
 from heavytop.control import (
@@ -32,7 +32,6 @@ from heavytop.errors import ControlError, unknown_name
 from heavytop.functions import Value
 from heavytop.ocp import Limits
 from heavytop.system import GRAVITY as GRAVITY, Inertia, Model, System, Thruster, Wrench, at_defaults
-from heavytop.system.joints import Fixed
 
 if TYPE_CHECKING:
     from heavytop.copters.limbs import Limb
@@ -43,6 +42,8 @@ COMMANDED = "demand"
 """Channel of controllers that contain the actuators, such as :class:`.Actuated`: the inputs that these are given."""
 PAYLOAD_SIZE = (0.06, 0.06, 0.06)
 """Edges (m) of the box of a payload."""
+PAYLOAD_PLACE = (0.0, 0.0, -0.06)
+"""Centre (m) of the box on the hull."""
 LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particle": particle_law, "body": body_law}
 
 
@@ -125,12 +126,27 @@ class Vehicle(Value, Shown):
         """Whether the hull can be pushed and turned in all six directions."""
         return int(np.linalg.matrix_rank(wrench_matrix(self.airframe.rotors).T)) == 6
 
-    def with_payload(self, payload: float) -> System:
-        """A new description of the vehicle with a mass (kg) fixed below its hull."""
+    def with_payload(self, payload: float = 0.0, varied: Sequence[str] = ()) -> System:
+        """A new description of the vehicle with a mass (kg) fixed below its hull; a negative one is missing there.
+
+        ``varied`` : "payload", "mass": those that are parameters, kg. The mass is that of the whole vehicle without payload; the difference from
+        the described one is in the centre of mass of the hull, so moments of inertia stay.
+
+        >>> from heavytop.copters import quadcopter
+        >>> quadcopter().with_payload(-0.1).derive(native=False).mass
+        0.8
+        >>> quadcopter().with_payload(varied=("mass",)).derive(native=False).parameter_names
+        ('mass',)
+        """
         system = self.describe()
-        if payload:
-            inertia = Inertia(payload, moment_at_com=payload / 6 * np.square(PAYLOAD_SIZE))
-            system.body("payload", parent="hull", at=(0.0, 0.0, -0.06), joint=Fixed(), inertia=inertia)
+        given: Array = system.parameter("payload", 0.0) if "payload" in varied else payload
+        more: Array = system.parameter("mass", self.mass) - self.mass if "mass" in varied else 0.0
+        if "payload" in varied or "mass" in varied or payload:
+            hull = system.describe().inertias["hull"]
+            box = Inertia(1.0, PAYLOAD_PLACE, np.square(PAYLOAD_SIZE) / 6)
+            system.set_inertia(
+                "hull", Inertia.from_moments(hull.moments + given * box.moments + more * Inertia(1.0, hull.com).moments)
+            )
         return system
 
     @property

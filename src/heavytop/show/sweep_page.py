@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from heavytop.sweep import (
     OUTCOMES,
     SAMPLE,
     Result,
+    binned_sums,
     boxes,
     extremes,
     pick,
@@ -40,6 +42,10 @@ MOST_MAPS, MOST_LINES, MOST_POINTS, MOST_CELLS, MOST_NAMES = 12, 400, 12, 400, 4
 """Maps of one measure, lines of the parallel coordinates, points in the list, cells along an axis, names along an axis."""
 MOST_ROWS = 10_000
 """Points whose numbers are embedded in the page."""
+MOST_PAIRS, MOST_BINS, POINTS_PER_BIN = 6, 30, 12
+"""Maps of pairs of variables of one measure, bins along an axis, and the mean number of points in a bin if there are fewer bins."""
+OUTLYING = 1.0
+"""Values further beyond the range of nine tenths than this part of it do not stretch the colours."""
 HIDDEN = ("outcome", "end_time", "cause")
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2329; --paper: #fff; --line: #d5dbe0; --soft: #5b6670; }
@@ -105,12 +111,13 @@ def _varied(result: Result) -> list[str]:
 
 def _sections(result: Result) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     names, varied = _measures(result), _varied(result)
-    if len(varied) >= 2:
-        maps = [m for name in names if (m := _maps(result, name, varied)) is not None]
-        yield "Maps", maps
+    maps = [m for name in names if (m := _maps(result, name, varied)) is not None] if len(varied) >= 2 else []
+    maps += [m for name in names if (m := _binned_maps(result, name, varied)) is not None]
+    yield "Maps", maps
     shares = [n for n in names if result.data[n].dtype.kind == "b"]
     if shares and varied:
-        yield "Shares with 95 % confidence intervals", [_share(result, n, varied) for n in shares]
+        heading = "Shares with 95 % confidence intervals" if DRAW in result.dims else "Shares"
+        yield heading, [_share(result, n, varied) for n in shares]
     numbers = [n for n in names if result.data[n].dtype.kind != "b"]
     if numbers:
         yield "Distribution of the measures", [_histograms(result, numbers)]
@@ -157,19 +164,99 @@ def _maps(result: Result, name: str, varied: list[str]) -> tuple[str, str] | Non
     total, count = sums(result, name, [y, x, *([split] if split else [])], MOST_CELLS)
     with np.errstate(invalid="ignore"):
         mean = total / np.where(count, count, np.nan)
+    if _constant(mean):
+        return None
     panels = [(mean, "")]
     if split:
-        panels = [(mean[..., k], f"{split} = {_cell_text(value)}") for k, value in enumerate(_ticks(data, split))]
+        unit = data[split].attrs.get("units", "") if split in data else ""
+        panels = [
+            (mean[..., k], f"{split} = {_cell_text(value)} {unit}") for k, value in enumerate(_ticks(data, split))
+        ]
     figure, axes = figure_grid(len(panels), 3, (3.9, 3.4), (0.9, 0.0))
     is_share = data[name].dtype.kind == "b"
-    low, high = (0.0, 1.0) if is_share else _range(mean)
+    low, high, beyond = (0.0, 1.0, "neither") if is_share else _colour_range(mean)
     style = {"cmap": "viridis", "vmin": low, "vmax": high, "shading": "nearest"}
     image: Any = None
     for (values, text), axis in zip(panels, axes, strict=True):
         image = axis.pcolormesh(_cells(data, x), _cells(data, y), values, **style)
         axis.set(xlabel=_label(data, x), ylabel=_label(data, y), title=text)
-    figure.colorbar(image, ax=figure.axes, label=f"{'share' if is_share else 'mean'} of {_label(data, name)}")
+    figure.colorbar(
+        image, ax=figure.axes, label=f"{'share' if is_share else 'mean'} of {_label(data, name)}", extend=beyond
+    )
     return f"map of {name} over {x} and {y}", _png(figure)
+
+
+def _drawn(result: Result) -> list[str]:
+    """Drawn variables that are numbers."""
+    data = result.data
+    return [
+        str(c)
+        for c in data.coords
+        if c != DRAW and data[c].dims == (DRAW,) and data[c].dtype.kind in "fiu" and data[c].size
+    ]
+
+
+def _binned_maps(result: Result, name: str, varied: list[str]) -> tuple[str, str] | None:
+    """Means in bins of two drawn variables, or of a drawn and another one: one map for each pair."""
+    data, drawn = result.data, _drawn(result)
+    lines = [d for d in varied if d in data.coords and data[d].dtype.kind in "fiu"]
+    pairs = [*itertools.combinations(drawn, 2), *itertools.product(drawn, lines)][:MOST_PAIRS]
+    if not pairs:
+        return None
+    most = int(np.clip(np.sqrt(result.points / POINTS_PER_BIN), 2, MOST_BINS))
+    found = []
+    for x, y in pairs:
+        edges = [_edges(data[v].values, most) for v in (y, x)]
+        total, count = binned_sums(result, name, (y, x), edges)
+        with np.errstate(invalid="ignore"):
+            found.append((x, y, edges, total / np.where(count, count, np.nan)))
+    everything = np.concatenate([mean.reshape(-1) for *_, mean in found])
+    if _constant(everything):
+        return None
+    figure, axes = figure_grid(len(found), 3, (3.9, 3.4), (0.9, 0.0))
+    is_share = data[name].dtype.kind == "b"
+    low, high, beyond = (0.0, 1.0, "neither") if is_share else _colour_range(everything)
+    image: Any = None
+    for (x, y, edges, mean), axis in zip(found, axes, strict=True):
+        image = axis.pcolormesh(edges[1], edges[0], mean, cmap="viridis", vmin=low, vmax=high)
+        axis.set(xlabel=_label(data, x), ylabel=_label(data, y))
+    figure.colorbar(
+        image, ax=figure.axes, label=f"{'share' if is_share else 'mean'} of {_label(data, name)}", extend=beyond
+    )
+    return f"means of {name} in bins of {', '.join(f'{x} and {y}' for x, y in pairs)}", _png(figure)
+
+
+def _edges(values: np.ndarray, most: int) -> np.ndarray:
+    """Edges of bins: between the values if there are few, equal widths otherwise."""
+    some = np.unique(values[np.isfinite(values)])
+    if len(some) < 2:
+        middle = float(some[0]) if len(some) else 0.0
+        return np.array([middle - 0.5, middle + 0.5])
+    if len(some) <= most:
+        middle = 0.5 * (some[1:] + some[:-1])
+        return np.concatenate([[2 * some[0] - middle[0]], middle, [2 * some[-1] - middle[-1]]])
+    return np.linspace(some[0], some[-1], most + 1)
+
+
+def _constant(values: np.ndarray) -> bool:
+    """Whether a map would show nothing."""
+    low, high = _range(values)
+    return not high > low
+
+
+def _colour_range(values: np.ndarray) -> tuple[float, float, str]:
+    """Range of the colours, and the ends that values exceed: a few outliers do not hide the differences of the others."""
+    low, high = _range(values)
+    finite = values[np.isfinite(values)]
+    if len(finite) < 8:
+        return low, high, "neither"
+    a, b = np.quantile(finite, [0.05, 0.95])
+    room = OUTLYING * (b - a)
+    new_low, new_high = (a if a - low > room else low), (b if high - b > room else high)
+    if not new_high > new_low:
+        return low, high, "neither"
+    beyond = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
+    return new_low, new_high, beyond[new_low > low, new_high < high]
 
 
 def _range(values: np.ndarray) -> tuple[float, float]:
@@ -192,7 +279,7 @@ def _share(result: Result, name: str, varied: list[str]) -> tuple[str, str]:
         low, high = share_interval(hits, trials)
         at = _cells(data, dim) if numbers else np.arange(len(labels))
         share = hits / np.maximum(trials, 1)
-        bars = np.maximum([share - low, high - share], 0.0)
+        bars = np.maximum([share - low, high - share], 0.0) if DRAW in result.dims else None  # else nothing is random
         axis.errorbar(at, share, yerr=bars, fmt="o-" if numbers else "o", capsize=3, color=SERIES_LIGHT[k % 8])
         if not numbers:
             axis.set_xticks(at, [_cell_text(x) for x in labels])
@@ -225,8 +312,7 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
     outcome = pick(result, "outcome", flat)
     columns: dict[str, np.ndarray] = {}
     texts: dict[str, np.ndarray] = {}
-    drawn = [str(c) for c in data.coords if data[c].dims == (DRAW,) and data[c].dtype.kind in "fiu"]
-    for name in [*varied, *drawn, *names]:
+    for name in [*varied, *_drawn(result), *names]:
         if name in result.dims:
             values = _ticks(data, name)[places(result, flat)[result.dims.index(name)]]
         else:
@@ -242,12 +328,16 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
     for values in columns.values():
         low, high = _range(values)
         scaled.append((values - low) / (high - low) if high > low else np.full(len(values), 0.5))
-    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
 
     figure = new_figure(max(1.45 * len(columns), 6), 4.2)
     axis = figure.subplots()
-    for row, shade in zip(np.array(scaled).T, scaled[len(columns) - len(names)], strict=True):
-        axis.plot(row, color=colormaps["viridis"](0.0 if not np.isfinite(shade) else shade), alpha=0.35, linewidth=0.8)
+    first = names[0]
+    shades = ScalarMappable(Normalize(*_range(columns[first])), "viridis")
+    for row, value in zip(np.array(scaled).T, columns[first], strict=True):
+        axis.plot(row, color=shades.to_rgba(np.nan_to_num(value)), alpha=0.35, linewidth=0.8)
+    figure.colorbar(shades, ax=axis, label=_label(data, first))
     axis.set_xticks(range(len(columns)), [_label(data, n) for n in columns], rotation=20, ha="right")
     for k, (name, values) in enumerate(columns.items()):
         low, high = _range(values)
@@ -342,7 +432,7 @@ def _cell(value: np.ndarray, outcome: np.ndarray) -> str:
 
 def _cell_text(value: Any, quote: bool = False) -> str:
     if isinstance(value, float | np.floating):
-        return f"{float(value)!r}" if quote else f"{value:.4g}"
+        return f"{value:.10g}" if quote else f"{value:.4g}"  # a point is found by the nearest value
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, int | np.integer):

@@ -27,6 +27,7 @@ from heavytop.sweep.measure import FAILED, OUTCOMES, Measured as Measured, final
 from heavytop.sweep.result import Result as Result, open_result as open_result
 from heavytop.sweep.statistics import (
     SAMPLE,
+    binned_sums,
     boxes,
     extremes,
     pick,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate
-from heavytop.control import Actuated, BaseController, Propellers, Seen
 from heavytop.copters import (
+    LONGEST_DELAY,
+    ROBUST,
     Composition,
     Conditions,
     Flight,
@@ -25,15 +25,17 @@ from heavytop.copters import (
     desired_poses,
     distance_between,
     flown_poses,
+    is_stack,
+    on_grid,
 )
 from heavytop.copters.maneuvers import Maneuver, make
-from heavytop.errors import ControlError, SweepError, unknown_name
+from heavytop.errors import ControlError, HeavytopError, ModelError, SweepError, unknown_name
 from heavytop.geometry import so3
-from heavytop.ocp import needed_inputs
-from heavytop.simulate import BoundLaw, Dynamics, Run, RunSpec, as_dynamics
-from heavytop.sweep.cases import Values, call, groups, is_function, names_of
+from heavytop.simulate import Dynamics, Run, RunSpec, as_dynamics
+from heavytop.sweep.cases import Values, call, groups, is_function, names_of, single
+from heavytop.sweep.flight_groups import MEASURED, PARAMETERS, VARIED, FlightGroup
 from heavytop.sweep.measure import Measured, Measures, as_measures
-from heavytop.sweep.model_cases import Group, ModelCases, StackedLaws, attitude_blocks, own_names, unit_of
+from heavytop.sweep.model_cases import ModelCases, StackedLaws, attitude_blocks, own_names, unit_of
 
 NEAR, UPRIGHT = 0.3, np.deg2rad(15.0)
 """A flight has recovered if it ends within this distance (m) of the reference and within this angle (rad) of its attitude."""
@@ -44,6 +46,7 @@ SETTINGS: Mapping[str, Any] = {
     "wind": 0.0,
     "noise": None,
     "payload": 0.0,
+    "mass": None,
     "seed": 0,
     "integral": None,
     "rotors": False,
@@ -58,6 +61,7 @@ SETTINGS: Mapping[str, Any] = {
 UNITS = {
     "wind": "m/s",
     "payload": "kg",
+    "mass": "kg",
     "delay": "s",
     "lag": "s",
     "step": "s",
@@ -65,23 +69,12 @@ UNITS = {
     "tilt": "rad",
     "heading": "rad",
 }
+LEAST_STORED = 16
+"""Samples that a varying delay stores at least: flights with shorter ones share their code."""
+ACTING = "acting"
+"""Those of the varying settings that are not zero, among the values that determine the structure."""
 START = ("attitude", "tilt", "heading")
 """Start of the hull: its attitude (3, 3), or a tilt (rad) towards a heading (rad), relative to the start of the maneuver."""
-
-
-@dataclass(frozen=True, eq=False)
-class FlightGroup(Group):
-    """Flights of equal structure; ``tracking`` : the law on the maneuver, with the lag next to it."""
-
-    composed: Composition
-    tracking: BaseController
-
-    def bound_law(self, start: tuple[np.ndarray, np.ndarray]) -> BoundLaw:
-        """The law from starts of the plant: a delayed law sees them until the first measurement arrives."""
-        if self.law is None or not self.composed.conditions.delay:
-            return self.law  # pyright: ignore
-        controller: Any = self.composed.controller(start, self.tracking)
-        return replace(self.law, law=controller.sampled(self.period))
 
 
 class FlightCases(ModelCases):
@@ -129,22 +122,86 @@ class FlightCases(ModelCases):
     @property
     def apart(self) -> tuple[str, ...]:
         found = [n for n in self.names if n in SETTINGS or n == "vehicle"]
-        for value in (self.subject, *self.given.values()):
-            if is_function(value):
-                found += [n for n in names_of(value) if n in self.names]
-        return tuple(dict.fromkeys(found))
+        found += [name for name in self._taken if name in self.names]
+        together = self._together({})
+        return tuple(dict.fromkeys(n for n in found if n not in together))
+
+    @property
+    def _taken(self) -> tuple[str, ...]:
+        """Names that functions among vehicle and options take."""
+        functions = [value for value in (self.subject, *self.given.values()) if is_function(value)]
+        return tuple(name for function in functions for name in names_of(function))
+
+    def _together(self, chosen: Mapping[str, Any]) -> tuple[str, ...]:
+        """Settings that vary within a batch of that structure; before law and vehicle are known, as many as possible."""
+        names = [name for name in VARIED if name in self.names and name not in self._taken]
+        law = chosen.get("law", None if "law" in self.names else self.given.get("law", SETTINGS["law"]))
+        known = not is_function(self.subject) and ("vehicle" in chosen or "vehicle" not in self.names)
+        sensors = known and _vehicle(chosen.get("vehicle", self.subject)).sensors is not None
+        own = isinstance(law, str) and law == ROBUST
+        return tuple(n for n in names if n not in MEASURED or not (own or sensors or is_stack(law)))
+
+    def _split(self, values: Values) -> Iterator[tuple[dict[str, Any] | Exception, np.ndarray]]:
+        """By structure, then by the settings that act at all: zero wind, payload, noise, delay and lag change the structure."""
+        for chosen, rows in groups(values, self.apart):
+            together = [n for n in self._together(chosen) if values[n].dtype.kind in "fiub"]
+            others = [n for n in VARIED if n in self.names and n not in (*together, *chosen)]
+            own = {n: values[n][rows] for n in (*together, *others)}
+            kinds = {n: own[n] for n in others} | {_acts(n): _acting(n, own[n]) for n in together}
+            found = groups(kinds, tuple(kinds)) if kinds else [({}, np.arange(len(rows)))]
+            for kind, part in found:
+                acting = tuple(n for n in together if kind[_acts(n)])
+                settings = chosen | {n: kind[n] for n in others} | {n: SETTINGS[n] for n in together}
+                yield from self._valid(settings, acting, rows[part], {n: own[n][part] for n in acting})
+
+    def _valid(
+        self, settings: dict[str, Any], acting: tuple[str, ...], rows: np.ndarray, own: Values
+    ) -> Iterator[tuple[dict[str, Any] | Exception, np.ndarray]]:
+        """The points with possible values together, and the errors of the others one by one."""
+        bad, longest = np.zeros(len(rows), dtype=bool), 0
+        for name, value in own.items():
+            signed = name in PARAMETERS or value.ndim > 1
+            wrong = ~np.isfinite(value) if signed else ~(np.isfinite(value) & (value >= 0))
+            bad |= wrong if wrong.ndim == 1 else np.any(wrong, axis=1)
+        if "delay" in own:
+            period = self._number("step", settings)
+            bad |= (own["delay"] > LONGEST_DELAY) | ~on_grid(own["delay"], period)
+            samples = np.round(own["delay"][~bad] / period)
+            longest = max(LEAST_STORED, 1 << (int(np.max(samples, initial=1)) - 1).bit_length())
+        for k in np.flatnonzero(bad):
+            yield self._error(settings, {n: v[k] for n, v in own.items()}), rows[k : k + 1]
+        if not np.all(bad):
+            yield settings | {ACTING: acting, "longest": longest}, rows[~bad]
+
+    def _error(self, settings: Mapping[str, Any], own: Mapping[str, Any]) -> Exception:
+        """The error of an impossible point."""
+        given = {n: float(v) if np.ndim(v) == 0 else v for n, v in own.items() if n not in ("lag", "mass", "seed")}
+        try:
+            Conditions(**given).delay_samples(self._number("step", settings))
+        except HeavytopError as error:
+            return error
+        return ModelError(f"settings of a flight must be finite and not negative, got {dict(own)}.")
+
+    def _number(self, name: str, chosen: Mapping[str, Any]) -> float:
+        value = chosen.get(name, self.given.get(name, SETTINGS[name]))
+        return float(call(value, chosen) if is_function(value) else value)
 
     def _make_group(self, chosen: Mapping[str, Any]) -> FlightGroup:
         given = {n: call(v, chosen) if is_function(v) else v for n, v in self.given.items()}
         s = {**SETTINGS, **given, **{n: v for n, v in chosen.items() if n in SETTINGS}}
+        acting: tuple[str, ...] = chosen.get(ACTING, ())
+        s |= {n: 1.0 for n in ("wind", "noise", "lag") if n in acting}
+        if "delay" in acting:
+            s["delay"] = s["step"]
         subject = chosen.get("vehicle", call(self.subject, chosen) if is_function(self.subject) else self.subject)
         vehicle = _vehicle(subject)
         maneuver = make(s["maneuver"], vehicle) if isinstance(s["maneuver"], str) else s["maneuver"]
-        noise, until = (None if s[name] is None else float(s[name]) for name in ("noise", "until"))
+        noise, until, mass = (None if s[name] is None else float(s[name]) for name in ("noise", "until", "mass"))
         conditions = Conditions.of(vehicle, s["wind"], noise, float(s["payload"]), int(s["seed"]), float(s["delay"]))
         law = as_law(s["law"], vehicle)
         limits, rotors, step = bool(s["limits"]), bool(s["rotors"]), float(s["step"])
-        composed = Composition(vehicle, maneuver, law, conditions, limits, s["integral"], rotors, step, until)
+        varied = tuple(n for n in PARAMETERS if n in acting or (n == "mass" and mass is not None))
+        composed = Composition(vehicle, maneuver, law, conditions, limits, s["integral"], rotors, step, until, varied)
         if s["lag"] and (rotors or vehicle.full is not None):
             raise ControlError(f"the rotors of {vehicle.name!r} already lag in this flight: omit lag=.")
         if s["lag"] and composed.robust:
@@ -152,29 +209,36 @@ class FlightCases(ModelCases):
                 "the robust controller expects the lag of the vehicle's motors: fly it with rotors=True instead of lag=."
             )
         step, period = composed.timing
-        tracking = composed.tracking()
-        if s["lag"]:
-            tracking = _with_lag(composed, tracking, float(s["lag"]))
         every = s["record_every"]
-        spec = RunSpec(
-            composed.plant,
-            float(composed.end),
-            step,
-            s["integrator"],
-            composed.controller(composed.start(), tracking),
-            control_step=period,
-            record_every=self.default_record_every if every is None else int(every),
-            threads=s.get("threads", 1),
-            progress=False,
+        draft = FlightGroup(
+            spec=RunSpec(
+                composed.plant,
+                float(composed.end),
+                step,
+                s["integrator"],
+                control_step=period,
+                record_every=self.default_record_every if every is None else int(every),
+                threads=s.get("threads", 1),
+                progress=False,
+            ),
+            law=None,
+            period=composed.period,
+            code=None,
+            composed=composed,
+            tracking=composed.tracking(),
+            lag=float(s["lag"]),
+            varied=acting,
+            longest=chosen.get("longest", 0),
+            mass=mass,
         )
-        return FlightGroup.of(spec, vehicle, maneuver, composed=composed, tracking=tracking)
+        return draft.bound(vehicle, maneuver)
 
     def _ready(self, members: Sequence[FlightGroup], which: np.ndarray, values: Values) -> Callable[[], FlightBatch]:
         group, composed = members[0], members[0].composed
         start, parameters = self._flight_start(group, values, len(which))
         spec = group.spec
-        if len(members) > 1 or composed.conditions.delay:
-            spec = replace(spec, control=StackedLaws([g.bound_law(start) for g in members], which))
+        if len(members) > 1 or group.has_own_laws:
+            spec = replace(spec, control=StackedLaws([g.bound_law(start, values) for g in members], which))
         run = spec.ready(start, parameters)
         return lambda: FlightBatch(run(), composed)
 
@@ -189,6 +253,9 @@ class FlightCases(ModelCases):
                 (q[:, k] if k < own.nq else v[:, k - own.nq])[...] = values[name]
         _turn(own, q, values)
         parameters = {name: values[name] for name in own.parameter_names if name in values}
+        parameters |= {name: np.asarray(values[name], dtype=float) for name in PARAMETERS if name in group.varied}
+        if group.mass is not None and "mass" not in parameters:
+            parameters["mass"] = np.full(count, group.mass)
         if lost := [name for name in parameters if name not in as_dynamics(group.spec.model).parameter_names]:
             raise SweepError(
                 f"the plant of this flight of {vehicle.name!r} has no parameter {lost[0]!r}, its model has."
@@ -197,12 +264,27 @@ class FlightCases(ModelCases):
 
     def run(self, values: Values) -> Flight:
         """The flight of one point, with all records."""
-        group: Any = self._group(next(groups(values, self.apart))[0])
+        chosen = next(self._split(values))[0]
+        if isinstance(chosen, Exception):
+            raise chosen
+        group: Any = self._group(chosen)
         (q, v), parameters = self._flight_start(group, values, 1)
         start = q[0], v[0]
-        control = group.composed.controller(start, group.tracking)
+        flown, control = group.single(start, single(values, 0))
         spec = replace(group.spec, control=control, record_every=group.all_records)
-        return Flight.of(group.composed, spec(start, {name: value[0] for name, value in parameters.items()}))
+        return Flight.of(flown, spec(start, {name: value[0] for name, value in parameters.items()}))
+
+
+def _acts(name: str) -> str:
+    """Column that says whether a setting acts."""
+    return f"{name} acts"
+
+
+def _acting(name: str, value: np.ndarray) -> np.ndarray:
+    """Whether a setting acts (count,): mass and seed always do."""
+    if name in ("mass", "seed"):
+        return np.ones(len(value), dtype=bool)
+    return value != 0 if value.ndim == 1 else np.any(value != 0, axis=1)
 
 
 def _vehicle(subject: Any) -> Vehicle:
@@ -226,44 +308,6 @@ def _turn(own: Dynamics, q: np.ndarray, values: Values) -> None:
         axis = np.stack([-np.sin(heading), np.cos(heading), np.zeros(count)], axis=-1)
         R = block.rotation_matrix(q[:, place])
         q[:, place] = block.from_rotation_matrix(R @ so3.exp(tilt[:, None] * axis))
-
-
-# --- lag of the propellers -----------------------------------------------------------------------------------------------------------
-
-
-def _with_lag(composed: Composition, tracking: BaseController, lag: float) -> BaseController:
-    """The law with propellers that lag behind their commands, first at hover."""
-    vehicle, low, high = composed.vehicle, -np.inf, np.inf
-    model, (q, _) = vehicle.model, composed.maneuver.start
-    if vehicle.limits is not None and composed.limits:
-        lower, upper = vehicle.limits.bounds(model)
-        low, high = float(np.min(lower)), float(np.max(upper))
-    rest = np.zeros(model.nv)
-    hover = needed_inputs(model, q, rest, rest)  # without the limits
-    return Lagging(tracking, Propellers(lag, lowest=low, highest=high), hover, sample_time=composed.step)
-
-
-class Lagging(Actuated):
-    """Propellers whose lag is a part of the memory: flights that differ in it share their native code."""
-
-    def __init__(self, controller: Any, actuators: Propellers, start: np.ndarray, sample_time: float) -> None:
-        super().__init__(controller, actuators, start, sample_time)
-        self.propellers = actuators
-        self.kept = float(np.exp(-sample_time / actuators.time_constant))
-        self.own_state_size += 1
-
-    def first(self) -> np.ndarray:
-        """The levels, and the part of a level that is left after a period."""
-        return np.append(super().first(), self.kept)
-
-    def acted(self, at: Seen, u: Array) -> Array:
-        """Outputs of the actuators."""
-        return self.actuators.output(at.z[:-1])
-
-    def following(self, at: Seen, u: Array) -> Array:
-        """The exact response to a demand held over a period; the part stays."""
-        levels, kept = at.z[:-1], at.z[-1]
-        return concatenate(levels * kept + self.propellers.target(u) * (1 - kept), at.z[-1:])
 
 
 # --- measures -----------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,6 +82,11 @@ class Group:
         """Steps between records, if all are kept."""
         return 1 if self.spec.record_every == ONLY_ENDS else self.spec.record_every
 
+    @property
+    def own_signal_size(self) -> int:
+        """Entries of a sample of the signal that each trajectory has by itself."""
+        return 0
+
     @classmethod
     def of(cls, spec: RunSpec, *more: Any, **fields: Any) -> Any:
         """The group of a run; ``more`` : further values that must be equal within a batch."""
@@ -108,14 +113,18 @@ class StackedLaws:
         return self.laws[0].traced
 
     def signal(self, times: Numbers) -> np.ndarray:
-        """Samples (n, batch, m)."""
+        """Samples (n, batch, m); a law may have one for all trajectories, or one for each."""
         samples = [law.signal(np.asarray(times)) for law in self.laws]
-        return np.stack([samples[law] for law in self.which], axis=1)
+        if len(samples) == 1 and samples[0].ndim > 2:
+            return samples[0]
+        return np.stack([_of_trajectory(samples[law], k, 2) for k, law in enumerate(self.which)], axis=1)
 
     def initial_state(self) -> np.ndarray:
         """First memories (batch, s); a law may have one, or one for each trajectory."""
         first = [law.initial_state() for law in self.laws]
-        return np.stack([first[law][k] if first[law].ndim > 1 else first[law] for k, law in enumerate(self.which)])
+        if len(first) == 1 and first[0].ndim > 1:
+            return first[0]
+        return np.stack([_of_trajectory(first[law], k, 1) for k, law in enumerate(self.which)])
 
     @property
     def host(self) -> Any:
@@ -131,6 +140,11 @@ class StackedLaws:
         """A session of the law of each trajectory."""
         made = [iter(law.host.sessions(int(np.sum(self.which == k)))) for k, law in enumerate(self.laws)]
         return [next(made[law]) for law in self.which]
+
+
+def _of_trajectory(values: np.ndarray, k: int, ndim: int) -> np.ndarray:
+    """Numbers of trajectory k from an array of ``ndim`` axes, or of one more, that of the batch, before the last."""
+    return values[..., k, :] if values.ndim > ndim else values
 
 
 class ModelCases(Cases):
@@ -229,8 +243,8 @@ class ModelCases(Cases):
         count = len(next(iter(values.values()))) if values else 1
         outputs: list[tuple[np.ndarray, Output]] = []
         together: dict[Any, list[tuple[Group, np.ndarray]]] = {}
-        for chosen, rows in groups(values, self.apart):
-            group = _tried(self._group, chosen)
+        for chosen, rows in self._split(values):
+            group = chosen if isinstance(chosen, Exception) else _tried(self._group, chosen)
             if isinstance(group, Exception):
                 outputs.append((rows, Output.failed(len(rows), reason(group))))
             else:
@@ -238,6 +252,10 @@ class ModelCases(Cases):
         for members in together.values():
             outputs += self._batches(members, values)
         return join(outputs, count)
+
+    def _split(self, values: Values) -> Iterator[tuple[dict[str, Any] | Exception, np.ndarray]]:
+        """Rows of equal structure, and the values that determine it, or the error of these points."""
+        yield from groups(values, self.apart)
 
     def _group(self, chosen: Mapping[str, Any]) -> Group:
         """The group of points with these values of the variables that change the structure."""
@@ -270,7 +288,7 @@ class ModelCases(Cases):
         """Run groups whose native code is the same."""
         rows = np.concatenate([r for _, r in members])
         which = np.repeat(np.arange(len(members)), [len(r) for _, r in members])
-        size, ahead = _batch_size(members[0][0].spec), 1 if "inputs" in self.options else AHEAD  # inputs may be large
+        size, ahead = _batch_size(members[0][0]), 1 if "inputs" in self.options else AHEAD  # inputs may be large
         parts = [slice(begin, begin + size) for begin in range(0, len(rows), size)]
         found: list[tuple[np.ndarray, Output]] = []
         for begin in range(0, len(parts), ahead):
@@ -386,11 +404,13 @@ def _rows(values: Values, rows: np.ndarray) -> dict[str, np.ndarray]:
     return {name: v[place] for name, v in values.items()}
 
 
-def _batch_size(spec: RunSpec) -> int:
+def _batch_size(group: Group) -> int:
     """Trajectories of one native call."""
+    spec = group.spec
     dynamics = as_dynamics(spec.model)
-    records = (float(spec.until) - float(spec.start_time)) / float(spec.step) / spec.record_every + 2
-    bytes_each = 8 * records * (dynamics.nq + 2 * dynamics.nv + 2 * dynamics.nu + 4)
+    steps = (float(spec.until) - float(spec.start_time)) / float(spec.step)
+    bytes_each = 8 * (steps / spec.record_every + 2) * (dynamics.nq + 2 * dynamics.nv + 2 * dynamics.nu + 4)
+    bytes_each += 16 * (steps + 2) * group.own_signal_size
     return int(max(2, min(BATCH, MOST_BYTES / bytes_each)))
 
 

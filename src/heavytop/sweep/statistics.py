@@ -139,6 +139,32 @@ def sums(result: Result, name: str, kept: Sequence[str], most: int | None = None
     return total, count
 
 
+def binned_sums(
+    result: Result, name: str, axes: Sequence[str], edges: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum and number of the values of a measure in bins of variables that have one dimension each, drawn ones for example.
+
+    >>> import heavytop as ht
+    >>> drawn = ht.sweep(lambda x, y: {"z": x + y}, {"x": ht.uniform(), "y": ht.uniform()}, draws=100)
+    >>> binned_sums(drawn, "z", ("x", "y"), (np.linspace(0, 1, 3), np.linspace(0, 1, 2)))[1].sum()
+    np.int64(100)
+    """
+    shape = tuple(len(e) - 1 for e in edges)
+    total, count = np.zeros(shape), np.zeros(shape, dtype=int)
+    columns = [(result.dims.index(str(result.data[a].dims[0])), result.data[a].values) for a in axes]
+    for region, (values, outcome) in boxes(result, name, "outcome"):
+        counted = valid(values, outcome)
+        place = []
+        for (axis, column), e in zip(columns, edges, strict=True):
+            bins = np.clip(np.searchsorted(e, column[region[axis]], "right") - 1, 0, len(e) - 2)
+            lead = [1] * values.ndim
+            lead[axis] = len(bins)
+            place.append(np.broadcast_to(bins.reshape(lead), values.shape)[counted])
+        np.add.at(total, tuple(place), values[counted].astype(float))
+        np.add.at(count, tuple(place), 1)
+    return total, count
+
+
 def width(size: int, most: int | None) -> int:
     """Number of neighbours along a dimension that share a cell, for at most ``most`` cells.
 

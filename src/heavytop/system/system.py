@@ -178,6 +178,21 @@ class System(Portable, Shown):
         if inertia is not None:
             self._inertias[name] = inertia
 
+    def set_inertia(self, body: str, inertia: Inertia) -> None:
+        """Replace the inertia of a body, for example by its sum with that of a payload.
+
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+        >>> system.set_inertia("cart", ht.Inertia(1.0) + ht.Inertia(system.parameter("payload", 0.5)))
+        >>> system.derive(native=False).mass
+        1.5
+        """
+        if body not in self._inertias:
+            raise unknown_name("body with an inertia", body, self._inertias)
+        self._check_moments(inertia, Inertia, f"body {body!r}")
+        self._inertias[body] = inertia
+
     def frame(self, name: str, body: str, at: Array) -> None:
         """Add a named frame fixed to ``body`` at a position (3,) or pose (4, 4)."""
         self._check_frame_name(name)

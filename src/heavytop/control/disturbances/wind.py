@@ -79,13 +79,41 @@ class Breeze:
         return np.array([float(given), 0.0, 0.0]) if given.shape == () else given
 
     def at(self, times: np.ndarray) -> np.ndarray:
+        return self.mean + 0.3 * np.linalg.norm(self.mean, axis=-1) * self.gusts(times)
+
+    def gusts(self, times: np.ndarray) -> np.ndarray:
+        """The waves (n, 3) at the times (n,), per unit of 0.3 times the mean speed."""
         t = np.asarray(times, dtype=float)
         rng = np.random.default_rng(self.seed)
         rates = rng.uniform(0.5, 6.0, (6, 3))
         phases = rng.uniform(0.0, 2 * np.pi, (6, 3))
         sizes = np.array([1.0, 1.0, 0.5]) / np.sqrt(1 + rates)
-        gusts = np.sum(sizes * np.sin(rates * t[..., None, None] + phases), axis=-2)
-        return self.mean + 0.3 * np.linalg.norm(self.mean) * gusts
+        return np.sum(sizes * np.sin(rates * t[..., None, None] + phases), axis=-2)
+
+
+@dataclass(frozen=True, eq=False)
+class Breezes:
+    """A :class:`Breeze` for each trajectory of a batch: ``speed`` (batch,) or (batch, 3), ``seed`` one or (batch,).
+
+    >>> Breezes(np.array([2.0, 3.0])).at(np.array([0.5])).shape
+    (1, 2, 3)
+    """
+
+    speed: Any
+    seed: Any = 0
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean velocities (batch, 3), m/s."""
+        given = np.asarray(self.speed, dtype=float)
+        return np.multiply.outer(given, [1.0, 0.0, 0.0]) if given.ndim == 1 else given
+
+    def at(self, times: np.ndarray) -> np.ndarray:
+        """Velocities (n, batch, 3)."""
+        mean = self.mean
+        seeds, which = np.unique(self.seed, return_inverse=True)
+        gusts = np.stack([Breeze(0.0, int(seed)).gusts(times) for seed in seeds], axis=1)[:, np.reshape(which, -1)]
+        return mean + 0.3 * np.linalg.norm(mean, axis=-1)[:, None] * gusts
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,9 @@ class Noisy(Wrapper):
     Parameters
     ----------
     model : whose state is measured.
-    configuration, velocity : standard deviations, one number or one per velocity, in their units (m, rad; m/s, rad/s); with a basis those of the
-        configuration are along the velocities of joints.
-    seed : of the noise: the same in every run.
+    configuration, velocity : standard deviations, one number or one per velocity, in their units (m, rad; m/s, rad/s), also (*batch, n) with one
+        row per trajectory; with a basis those of the configuration are along the velocities of joints.
+    seed : of the noise: the same in every run; an array (n,) has one seed per trajectory.
     members : batch axes whose members have different noise, for example (200,); default: all share it.
     period : s between independent measurements; default: the sample period of the simulation. Required for continuous control.
 
@@ -70,7 +70,7 @@ class Noisy(Wrapper):
         model: Model,
         configuration: Any = 0.0,
         velocity: Any = 0.0,
-        seed: int = 0,
+        seed: int | np.ndarray = 0,
         members: int | tuple[int, ...] = (),
         period: float | None = None,
     ) -> None:
@@ -84,12 +84,13 @@ class Noisy(Wrapper):
             ("configuration", "velocity"), (configuration, velocity), self._sizes, strict=True
         ):
             array = np.asarray(value, dtype=float)
-            if array.shape not in ((), (size,)):
+            if array.ndim and array.shape[-1] != size:
                 raise wrong_shape(f"noise of the {what}", (size,), array.shape)
             if not np.all(array >= 0):
                 raise ControlError(f"the standard deviation of the {what} must not be negative, got {array.tolist()}.")
-            sides.append(np.broadcast_to(array, (size,)))
-        self.deviation = np.concatenate(sides)
+            sides.append(array if array.ndim else np.full(size, array))
+        lead = np.broadcast_shapes(*(side.shape[:-1] for side in sides))
+        self.deviation = np.concatenate([np.broadcast_to(s, (*lead, s.shape[-1])) for s in sides], axis=-1)
         self.own_signal_size = sum(self._sizes)
 
     @property
@@ -104,11 +105,16 @@ class Noisy(Wrapper):
                 "continuous control has no sample period for the noise: give Noisy(..., period=...), or sample it: "
                 "simulate(..., hold='zero-order')."
             )
-        return self._stream.at(times, period) * self.deviation
+        if np.ndim(self.seed):
+            drawn = np.stack([stream.at(times, period) for stream in self._streams], axis=1)
+            return drawn[:, np.unique(self.seed, return_inverse=True)[1]] * self.deviation
+        drawn = self._streams[0].at(times, period)
+        return (drawn[:, None] if self.deviation.ndim > 1 and not self.members else drawn) * self.deviation
 
     @cached_property
-    def _stream(self) -> Stream:
-        return Stream(self.seed, (*self.members, self.own_signal_size))
+    def _streams(self) -> list[Stream]:
+        """One for each of the different seeds."""
+        return [Stream(int(seed), (*self.members, self.own_signal_size)) for seed in np.unique(self.seed)]
 
     def seen(self, at: Seen) -> dict[str, Array]:
         if (at.model.nq, at.model.nv) != (self.model.nq, self.model.nv):
@@ -125,7 +131,9 @@ class Delayed(Wrapper):
 
     Parameters
     ----------
-    samples : age of the measurements. start : (q, v) that the controller gets until the first measurement arrives.
+    samples : age of the measurements; an array (*batch) for trajectories with different ages, which share their native code.
+    start : (q, v) that the controller gets until the first measurement arrives.
+    longest : samples that are stored if the ages differ; default: the largest age.
 
     Examples
     --------
@@ -134,23 +142,40 @@ class Delayed(Wrapper):
     >>> brake = ht.Feedback(lambda v: -v, ("v",))
     >>> Delayed(brake, samples=2, start=(model.neutral(), np.zeros(1))).state_size
     4
+    >>> Delayed(brake, samples=np.array([1, 2, 5]), start=(model.neutral(), np.zeros(1))).state_size
+    11
     """
 
     depends_on_period = False  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, controller: Any, samples: int, start: tuple[Any, Any]) -> None:
-        if samples != int(samples) or samples < 1:
-            raise ControlError(f"samples of a delay must be a whole number, 1 or more, got {samples!r}.")
+    def __init__(
+        self, controller: Any, samples: int | np.ndarray, start: tuple[Any, Any], longest: int | None = None
+    ) -> None:
+        ages = np.asarray(samples)
+        if not np.all(ages == np.floor(ages)) or not np.all(ages >= 1):
+            raise ControlError(f"samples of a delay must be whole numbers, 1 or more, got {samples!r}.")
         super().__init__(controller)
-        self.samples = int(samples)
+        self.samples = int(np.max(ages))
+        """The number of stored samples."""
+        self.ages = None if ages.ndim == 0 else ages.astype(float)
+        if longest is not None:
+            if self.ages is None or longest < self.samples:
+                raise ControlError(
+                    f"longest must be at least the largest of several ages, got {longest} for {samples!r}."
+                )
+            self.samples = longest
         q, v = (np.asarray(x, dtype=float) for x in start)
         self._sizes = (q.shape[-1], v.shape[-1])
-        lead = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+        lead = np.broadcast_shapes(q.shape[:-1], v.shape[:-1], () if self.ages is None else self.ages.shape)
         self._start = np.concatenate([np.broadcast_to(x, (*lead, x.shape[-1])) for x in (q, v)], axis=-1)
-        self.own_state_size = self.samples * self._start.shape[-1]
+        self.own_state_size = self.samples * self._start.shape[-1] + (self.ages is not None)
 
     def first(self) -> np.ndarray:
-        return np.concatenate([self._start] * self.samples, axis=-1)
+        stored = np.concatenate([self._start] * self.samples, axis=-1)
+        if self.ages is None:
+            return stored
+        ages = np.broadcast_to(self.ages, stored.shape[:-1])
+        return np.concatenate([stored, ages[..., None]], axis=-1)
 
     def seen(self, at: Seen) -> dict[str, Array]:
         if self._sizes != (at.model.nq, at.model.nv):
@@ -161,7 +186,16 @@ class Delayed(Wrapper):
         return {"q": q, "v": v}
 
     def following(self, at: Seen, u: Array) -> Array:
-        return concatenate(part(at.z, sum(self._sizes), self.own_state_size), at.q, at.v)
+        size = sum(self._sizes)
+        if self.ages is None:
+            return concatenate(part(at.z, size, self.own_state_size), at.q, at.v)
+        # each trajectory stores a measurement where it is the first after as many samples as its age
+        now, age = concatenate(at.q, at.v), at.z[self.own_state_size - 1]
+        stored = [part(at.z, k * size, (k + 1) * size) for k in range(1, self.samples)] + [now]
+        return concatenate(
+            *(np.where(age == k, now, old) for k, old in enumerate(stored, 1)),
+            part(at.z, self.own_state_size - 1, self.own_state_size),
+        )
 
 
 def check_part(own: Model, plant: Any) -> None:
