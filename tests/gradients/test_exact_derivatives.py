@@ -1,7 +1,7 @@
 """Gradients over 1,000 steps against derivatives without truncation error: complex steps, and differences of 40 digits (mpmath).
 
-The oracle integrates ``q' = A(q) v``, ``v' = a`` by Runge and Kutta's classical method on numbers of its own kind. With angles as coordinates that is the very
-step of ``rkmk4``; on rotation matrices both differ by their truncation error, far below the tolerance at these step sizes.
+The oracle integrates ``q' = A(q) v``, ``v' = a`` by Runge and Kutta's classical method on its own kind of numbers. With angles as coordinates that
+is the very step of ``rkmk4``; on rotation matrices both differ by their truncation error, far below the tolerance at these step sizes.
 """
 
 from __future__ import annotations
@@ -109,9 +109,7 @@ def test_forty_digits(name: str) -> None:
         def value(e: Any) -> Any:
             start = exact(q) + e * exact(move), exact(v) + e * exact(d_v)
             u = exact(inputs) + e * exact(d_u) if model.nu else inputs.astype(object)
-            q_n, v_n = end(
-                function, *start, u, exact(p) + e * exact(d_p), mpmath.mpf(SYSTEMS[name]), mpmath.mpf(1) / 6
-            )
+            q_n, v_n = end(function, *start, u, exact(p) + e * exact(d_p), mpmath.mpf(SYSTEMS[name]), mpmath.mpf(1) / 6)
             return (q_n * weights[0]).sum() + (v_n * weights[1]).sum()
 
         expected = float((value(e) - value(-e)) / (2 * e))
