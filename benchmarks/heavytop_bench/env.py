@@ -36,23 +36,23 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport
     others: dict[str, Callable[[int], tuple[Callable[[], Any], int, str]]] = {
         "RotorPy": _rotorpy,
         "crazyflow": _crazyflow,
+        "l2f": _l2f,
     }
+    needs = {"RotorPy": "torchdiffeq", "crazyflow": "jax", "l2f": "l2f"}
     candidates: dict[str, tuple[Callable[[], Any], int, str]] = {
         "motor commands": _ours(count, "inputs", 0.0),
         "motor commands with lag": _ours(count, "inputs", 0.03),
         "thrust and body rates": _ours(count, "rates", 0.0),
+        "task in NumPy": _in_numpy(count),
     }
     with _one_thread():
         for name, make in others.items() if peers != () and effort.seconds else ():
-            if (
-                importlib.util.find_spec(name.lower()) is None
-                or importlib.util.find_spec("torch" if name == "RotorPy" else "jax") is None
-            ):
+            if importlib.util.find_spec(name.lower()) is None or importlib.util.find_spec(needs[name]) is None:
                 report.missing.append(name)
                 continue
             try:
                 candidates[name] = make(count)
-            except (RuntimeError, TypeError) as error:  # crazyflow needs SCIPY_ARRAY_API=1 and Python 3.12
+            except (ImportError, RuntimeError, TypeError) as error:  # crazyflow needs SCIPY_ARRAY_API=1 and Python 3.12
                 report.missing.append(f"{name} ({str(error).split('.')[0].strip()})")
         rates = _rates(candidates, effort)
     for name, (_, size, physics) in candidates.items():
@@ -64,12 +64,11 @@ def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport
             rates["motor commands with lag"] / rates["RotorPy"],
             ROTORPY_TARGET,
         )
-    if "crazyflow" in rates:
-        report.ratio(
-            "motor commands against crazyflow on the processor",
-            rates["motor commands with lag"] / rates["crazyflow"],
-            1.0,
-        )
+    for name in ("crazyflow", "l2f"):
+        if name in rates:
+            report.ratio(
+                f"motor commands against {name} on the processor", rates["motor commands with lag"] / rates[name], 1.0
+            )
     for peer in rolling if effort.seconds else ():
         rollout = hummingbird.rollout_steps_per_second(peer)
         physics = (
@@ -116,6 +115,60 @@ def _ours(count: int, action: str, lag: float) -> tuple[Callable[[], Any], int, 
         count,
         f"rotation matrix, Lie-group RK4, one step of 10 ms, {rotor}, no drag; float64; 22 observations",
     )
+
+
+def _in_numpy(count: int) -> tuple[Callable[[], Any], int, str]:
+    """The state as observation, and functions of a task in NumPy."""
+    task = ht.gym.EnvTask(
+        reset=lambda draw: (
+            np.concatenate([draw.uniform(-1.0, 1.0, 3), _rows(draw.tilted(1.0))], axis=-1),
+            draw.normal(1.0, 6),
+        ),
+        observation=lambda at: np.concatenate([at.q, at.v, at.action], axis=-1),
+        reward=lambda at: 1.0 - np.sqrt(np.vecdot(at.q[:, :3], at.q[:, :3])),
+        terminated=lambda at: np.abs(at.q[:, 2]) > 3.0,
+        period=PERIOD,
+        traced=False,
+    )
+    envs = ht.env("quadcopter", task, num_envs=count, threads=1)
+    envs.reset(seed=0)
+    actions = np.random.default_rng(0).uniform(-1, 1, (count, 4)).astype(np.float32)
+    physics = "rotation matrix, Lie-group RK4, one step of 10 ms, no rotor lag, no drag; float64; 22 observations"
+    return lambda: envs.step(actions), count, physics
+
+
+def _rows(R: np.ndarray) -> np.ndarray:
+    """Rotation matrices (n, 3, 3) column by column (n, 9)."""
+    return R.swapaxes(-1, -2).reshape(-1, 9)
+
+
+def _l2f(count: int) -> tuple[Callable[[], Any], int, str]:
+    """Observation, step, reward, end and new episodes by l2f's functions of a batch."""
+    import l2f  # pyright: ignore[reportMissingImports]
+
+    vector = getattr(l2f, f"vector{count}")
+    device, rng, env = l2f.Device(), vector.VectorRng(), vector.VectorEnvironment()
+    parameters, states = vector.VectorParameters(), [vector.VectorState(), vector.VectorState()]
+    vector.initialize_rng(device, rng, 0)
+    vector.initialize_environment(device, env)
+    vector.sample_initial_parameters(device, env, parameters, rng)
+    vector.sample_initial_state(device, env, parameters, states[0], rng)
+    seen = np.zeros((count, env.OBSERVATION_DIM), dtype=np.float32)
+    actions = np.random.default_rng(0).uniform(-1, 1, (count, 4)).astype(np.float32)
+    reward, over = np.zeros(count, dtype=np.float32), np.zeros(count, dtype=bool)
+
+    def step() -> None:
+        vector.step(device, env, parameters, states[0], actions, states[1], rng)
+        vector.reward(device, env, parameters, states[0], actions, states[1], reward, rng)
+        vector.terminated(device, env, parameters, states[1], over, rng)
+        vector.sample_initial_state_if_truncated(device, env, parameters, states[1], over, rng)
+        vector.observe(device, env, parameters, states[1], seen, rng)
+        states.reverse()
+
+    physics = (
+        f"quaternion, RK4, one step of 10 ms, rotor lag, disturbances; float32; {env.OBSERVATION_DIM} observations"
+    )
+    return step, count, physics
 
 
 def _rotorpy(count: int) -> tuple[Callable[[], Any], int, str]:

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from heavytop.control import ConstantWind, VonKarman, hover
+from heavytop.control import ConstantWind, VonKarman, hover, numbers_of
 from heavytop.copters import LAWS, LiveFlight, load, quadcopter, vehicle_names
 from heavytop.copters.live.flight import LONGEST, PUSH_SECONDS, placed
-from heavytop.copters.live.gains import numbers_of, recipe_of, tunable
+from heavytop.copters.live.gains import recipe_of, tunable
 from heavytop.errors import ControlError, ShapeError, SimulationError, UnknownNameError
 
 

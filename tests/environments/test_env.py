@@ -213,6 +213,105 @@ def test_own_task_and_its_mistakes() -> None:
         ht.env(model, EnvTask(**(good | {"limits": None})))
 
 
+def cart_pole_task(**changes: Any) -> EnvTask:
+    """A task whose functions hold for symbols and, with ``traced=False``, for batches."""
+    parts: dict[str, Any] = {
+        "reset": lambda draw: (draw.uniform(-0.1, 0.1, 2), draw.normal(0.3, 2), draw.uniform(0.0, 1.0, 1)),
+        "observation": lambda at: np.concatenate([at.q, at.v, at.goal, at.u], axis=-1),
+        "reward": lambda at: 1.0 - np.vecdot(at.q, at.q) - 0.1 * np.vecdot(at.action, at.action),
+        "terminated": lambda at: np.vecdot(at.q, at.q) > 0.02,
+        "limits": (-10.0, 10.0),
+        "horizon": 0.2,
+        "lag": 0.02,
+    }
+    return EnvTask(**(parts | changes))
+
+
+def test_task_in_numpy_equals_the_traced_one() -> None:
+    model = ht.library.cart_pole().derive()
+    envs = [
+        ht.env(model, cart_pole_task(traced=traced), num_envs=6, autoreset="same_step", dtype="float64")
+        for traced in (True, False)
+    ]
+    first = [env.reset(seed=3)[0] for env in envs]
+    assert np.allclose(first[0], first[1], rtol=1e-15, atol=1e-15)
+    rng, ended = np.random.default_rng(0), 0
+    for _ in range(60):
+        actions = rng.uniform(-1, 1, (6, 1))
+        mine, theirs = (env.step(actions) for env in envs)
+        assert np.allclose(mine[0], theirs[0], rtol=1e-14, atol=1e-14)
+        assert np.allclose(mine[1], theirs[1], rtol=1e-14, atol=1e-14)
+        assert (mine[2] == theirs[2]).all()
+        assert (mine[3] == theirs[3]).all()
+        ended += int((mine[2] | mine[3]).sum())
+    assert ended > 12
+
+
+@pytest.mark.thorough
+def test_task_in_numpy_may_branch_and_use_frames() -> None:
+    """A batch equals single environments; poses, velocities and parameters are those of each environment."""
+    system = ht.System(name="arm")
+    length = system.parameter("length", 0.4)
+    system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(0.5, com=ht.vector(length, 0.0, 0.0)))
+    system.body("tip", parent="arm", at=ht.vector(length, 0.0, 0.0), joint=ht.Fixed(), inertia=ht.Inertia(0.1))
+    system.input("torque", ht.JointForce("arm"))
+
+    def observation(at: Any) -> np.ndarray:
+        (_, place), (linear, angular) = at.pose("tip"), at.twist("tip")
+        return np.column_stack([place, linear, angular, at.distance(np.zeros(1))])
+
+    def reward(at: Any) -> np.ndarray:
+        return np.array([1.0 if x > 0 else -1.0 for x in at.q[:, 0]])  # a branch on a number
+
+    task = EnvTask(
+        reset=lambda draw: (draw.uniform(-1.0, 1.0, 1), draw.uniform(-1.0, 1.0, 1)),
+        observation=observation,
+        reward=reward,
+        limits=(-2.0, 2.0),
+        horizon=0.05,
+        randomized={"length": (0.3, 0.5)},
+        traced=False,
+    )
+    envs = ht.env(system, task, num_envs=4, autoreset="same_step", dtype="float64")
+    alone = gymnasium.vector.SyncVectorEnv(
+        [lambda: ht.env(system, task, dtype="float64").single() for _ in range(4)],
+        autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP,
+    )
+    mine, theirs = envs.reset(seed=5)[0], alone.reset(seed=5)[0]
+    for _ in range(12):
+        assert (mine == theirs).all()
+        lengths = envs.parameters[:, envs.program.model.parameter_names.index("length")]
+        assert np.allclose(np.linalg.norm(mine[:, :3], axis=1), lengths)
+        assert np.allclose(mine[:, 4], lengths * mine[:, 8])
+        assert np.allclose(mine[:, 9], envs.q[:, 0])
+        actions = envs.action_space.sample()
+        mine, reward_mine, *_ = envs.step(actions)
+        theirs, reward_theirs, *_ = alone.step(actions)
+        assert (reward_mine == reward_theirs).all()
+
+
+def test_mistakes_of_tasks_in_numpy_are_reported() -> None:
+    model = ht.library.cart_pole().derive()
+    for change, text in (
+        ({"reset": lambda draw: (draw.uniform(0, 1, 3), np.zeros(2))}, r"\(1, 2\)"),
+        ({"reset": lambda draw: draw.uniform(0, 1)}, "goal"),
+        ({"observation": lambda at: np.full((1, 2), np.nan)}, "observation.*not finite"),
+    ):
+        with pytest.raises(SimulationError, match=text):
+            ht.env(model, cart_pole_task(traced=False, **change))
+    envs = ht.env(model, cart_pole_task(traced=False, reward=lambda at: at.q), num_envs=3)
+    envs.reset(seed=0)
+    with pytest.raises(SimulationError, match=r"reward.*\(3\).*\(3, 2\)"):
+        envs.step(np.zeros((3, 1)))
+    lost = ht.env(model, cart_pole_task(traced=False), num_envs=3, autoreset="same_step")
+    lost.reset(seed=0)
+    lost.v[1] = 1e200
+    seen, reward, terminated, _, info = lost.step(np.zeros((3, 1)))
+    assert terminated.tolist() == [False, True, False] == info["diverged"].tolist()
+    assert np.isfinite(seen).all()
+    assert np.isfinite(reward).all()
+
+
 @pytest.mark.thorough
 def test_mistakes_are_reported() -> None:
     with pytest.raises(UnknownNameError, match="task"):

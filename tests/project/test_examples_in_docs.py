@@ -40,6 +40,7 @@ LONG = {  # about a second each, or more
     "docs/inverse_kinematics.md:joint-reference",
     "docs/gym.md:environments",
     "docs/gym.md:task",
+    "docs/gym.md:numpy-task",
     "docs/plan/problems.md:plan-time",
     "docs/plan/tracking.md:plan-tracked",
     "docs/simulate/gradients.md:gradient-first",

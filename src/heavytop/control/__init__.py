@@ -46,6 +46,16 @@ from heavytop.control.laws.prototype import (
     moments_about_origin,
     poles_of as poles_of,
 )
+from heavytop.control.laws.prototype_gains import (
+    DISTRIBUTIONS,
+    TunableLaw as TunableLaw,
+    moments_of,
+    moved_blocks,
+    numbers_of,
+    symbolic_prototype,
+    tunable as tunable,
+    with_numbers,
+)
 from heavytop.control.laws.tracking_laws import (
     TiltingLaw as TiltingLaw,
     body_law as body_law,

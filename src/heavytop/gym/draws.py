@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, part, vector
+from heavytop._arrays import Array, entry, part, scale, vector
 from heavytop.errors import SimulationError
 from heavytop.geometry import quaternion
 
@@ -38,7 +38,7 @@ def _mixed(x: np.ndarray) -> np.ndarray:
 
 
 class Draw:
-    """Random numbers for the start of an episode, in NumPy notation: each call takes new ones.
+    """Random numbers for the start of an episode, in NumPy notation: each call takes new ones. Numbers (n, m) are those of n episodes.
 
     Examples
     --------
@@ -60,25 +60,26 @@ class Draw:
         """A number, or ``size`` numbers, between ``low`` and ``high``."""
         x = self._take(1 if size is None else size)
         low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-        return low + (high - low) * (x[0] if size is None else x)
+        return low + (high - low) * (entry(x, 0) if size is None else x)
 
     def normal(self, scale: Any = 1.0, size: int | None = None) -> Array:
         """Normal numbers of a standard deviation, by Box and Muller's method."""
         n = 1 if size is None else size
         radius, angle = np.sqrt(-2.0 * np.log(1.0 - self._take(n))), 2.0 * np.pi * self._take(n)
         x = np.asarray(scale, dtype=float) * radius * np.cos(angle)
-        return x[0] if size is None else x
+        return entry(x, 0) if size is None else x
 
     def rotation(self) -> Array:
         """A rotation matrix (3, 3), uniform over all attitudes (Shoemake's method)."""
         x = self._take(3)
-        a, b = np.sqrt(1.0 - x[0]), np.sqrt(x[0])
-        angles = 2.0 * np.pi * x[1], 2.0 * np.pi * x[2]
+        share, first, second = (entry(x, k) for k in range(3))
+        a, b = np.sqrt(1.0 - share), np.sqrt(share)
+        angles = 2.0 * np.pi * first, 2.0 * np.pi * second
         wxyz = vector(b * np.cos(angles[1]), a * np.sin(angles[0]), a * np.cos(angles[0]), b * np.sin(angles[1]))
         return quaternion.rotation_from_quaternion(wxyz)
 
     def tilted(self, most: float) -> Array:
         """A rotation matrix (3, 3) by at most ``most`` rad about a horizontal axis, with any heading within it."""
         heading, tilt = self.uniform(-np.pi, np.pi), self.uniform(0.0, most)
-        axis = concatenate(np.reshape(np.cos(heading), (1,)), np.reshape(np.sin(heading), (1,)), np.zeros(1))
-        return quaternion.rotation_from_quaternion(quaternion.exp(tilt * axis))
+        axis = vector(np.cos(heading), np.sin(heading), 0.0)
+        return quaternion.rotation_from_quaternion(quaternion.exp(scale(tilt, axis, 1)))

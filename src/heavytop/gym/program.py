@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from heavytop.errors import ModelError, SimulationError, unknown_name
 from heavytop.functions import is_local, key
 from heavytop.gym.actions import Action, action_of
 from heavytop.gym.draws import MOST, Draw
+from heavytop.gym.numpy_task import NumpyTask, Outcome
 from heavytop.gym.task import At, EnvTask
 from heavytop.simulate import Control, Terminals, as_dynamics, bind, step_schedule
 from heavytop.simulate.integrators import as_integrator
@@ -33,8 +35,8 @@ class EnvProgram:
 
     Attributes
     ----------
-    stepper : the step; its records are the observation, the reward and the end. terminals : its buffers.
-    first : (draws, p) -> (q, v, goal, observation) at the start of an episode.
+    stepper : the step; its records are the observation, the reward and the end, or the inputs. terminals : its buffers.
+    first : (draws, p) -> (q, v, goal, observation) at the start of an episode. outcome : that of a step in NumPy; None: the step records it.
     draws, goal_size, observation_size : numbers. parameters : nominal (np,). randomized : (index, low, high) of drawn parameters.
     """
 
@@ -43,7 +45,8 @@ class EnvProgram:
     action: Action
     stepper: Stepper
     terminals: Terminals
-    first: Kernel
+    first: Callable[[np.ndarray, np.ndarray], Any]
+    outcome: Outcome | None
     draws: int
     goal_size: int
     observation_size: int
@@ -66,16 +69,13 @@ def program(subject: Any, task: EnvTask, threads: int | None) -> EnvProgram:
         if name not in model.parameter_names:
             raise unknown_name(f"parameter of {model.name!r}", name, model.parameter_names)
     places = tuple((model.parameter_names.index(n), float(a), float(b)) for n, (a, b) in task.randomized.items())
+    if not task.traced:
+        return _hosted(dynamics, model, task, action, places, threads)
     first, draws, goal_size = _first(model, task, action)
     outcome = _outcome(model, task, action, goal_size)
-    law = bind(action, dynamics, model, None, task.period)
-    step = task.period / task.substeps
-    lanes = batch_lanes()
 
     def build() -> Schedule:
-        made = step_schedule(dynamics, Control("sampled", law, task.substeps), as_integrator("rkmk4"), balance=False)
-        notes: dict[str, Any] = dict(made.notes)
-        at = Terminals(**{**notes, "signals": tuple((float(c), str(n)) for c, n in notes["signals"])})
+        made, at = _step(dynamics, model, task, action)
         sizes = {GOAL: (goal_size,), AGE: (), **{name: outcome.outputs[name] for name in outcome.outputs}}
         call = Call("outcome", (at.q, at.v, at.u, at.signals[0][1], GOAL, at.p, AGE), tuple(outcome.outputs))
         return replace(
@@ -87,17 +87,44 @@ def program(subject: Any, task: EnvTask, threads: int | None) -> EnvProgram:
             record=tuple(outcome.outputs),
         )
 
-    found = key(task, action, step)
-    mark = (
-        None
-        if found is None or is_local(found) or dynamics.equations_key is None
-        else f"{dynamics.equations_key} env {found}"
-    )
-    stepper = Stepper(build(), lanes, threads) if mark is None else Stepper.cached(mark, build, lanes, threads)
+    stepper = _stepper(dynamics, build, (task, action, task.period / task.substeps), threads)
     return EnvProgram(
-        model, task, action, stepper, Terminals.of(stepper), Kernel(first), draws, goal_size, outcome.outputs[OBSERVATION][0],
+        model, task, action, stepper, Terminals.of(stepper), Kernel(first), None, draws, goal_size, outcome.outputs[OBSERVATION][0],
         model.parameter_vector(), places,
     )  # fmt: skip
+
+
+def _hosted(
+    dynamics: Any, model: Model, task: EnvTask, action: Action, places: tuple[Any, ...], threads: int | None
+) -> EnvProgram:
+    """A task in plain NumPy: the native step records the inputs, the rest follows outside."""
+
+    def build() -> Schedule:
+        made, at = _step(dynamics, model, task, action)
+        return replace(made, record=(at.u,))
+
+    stepper = _stepper(dynamics, build, (action, task.substeps, task.period / task.substeps), threads)
+    made = NumpyTask(model, task, action)
+    return EnvProgram(
+        model, task, action, stepper, Terminals.of(stepper), made.first, made.outcome, made.draws, made.goal_size, made.observation_size,
+        model.parameter_vector(), places,
+    )  # fmt: skip
+
+
+def _step(dynamics: Any, model: Model, task: EnvTask, action: Action) -> tuple[Schedule, Terminals]:
+    """The step of the system with the action as its law, and the buffers of it."""
+    law = bind(action, dynamics, model, None, task.period)
+    made = step_schedule(dynamics, Control("sampled", law, task.substeps), as_integrator("rkmk4"), balance=False)
+    notes: dict[str, Any] = dict(made.notes)
+    return made, Terminals(**{**notes, "signals": tuple((float(c), str(n)) for c, n in notes["signals"])})
+
+
+def _stepper(dynamics: Any, build: Callable[[], Schedule], parts: tuple[Any, ...], threads: int | None) -> Stepper:
+    """The schedule as native code, from the cache where its parts have a key."""
+    found, lanes = key(*parts), batch_lanes()
+    if found is None or is_local(found) or dynamics.equations_key is None:
+        return Stepper(build(), lanes, threads)
+    return Stepper.cached(f"{dynamics.equations_key} env {found}", build, lanes, threads)
 
 
 def _plant(subject: Any, task: EnvTask) -> Any:

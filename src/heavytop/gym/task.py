@@ -57,6 +57,9 @@ class At(Brief):
 class EnvTask(Brief, Value):
     """A task for :func:`heavytop.gym.env`. Its functions are traced once and run natively; they use NumPy notation on symbols.
 
+    With ``traced=False`` they are plain NumPy functions, which may branch and call other libraries, and are called outside the native step for all
+    environments together: every array of ``at`` and of ``draw`` has a leading axis (n, ...), and so do the results.
+
     Parameters
     ----------
     reset : ``fn(draw) -> (q, v)`` or ``(q, v, goal)``: the start of an episode from random numbers (:class:`Draw`).
@@ -66,6 +69,7 @@ class EnvTask(Brief, Value):
     action : "inputs", "rates", "attitude", "velocity" or an :class:`.Action`. lag : time constant of the actuators, s.
     limits : (lower, upper) of the inputs; None: those of the vehicle.
     randomized : parameter -> (low, high), drawn for every episode; of multicopters also "payload" (kg) and "drag" (N s/m).
+    traced : whether reset, observation, reward and terminated are traced; False: NumPy functions of batches.
 
     Examples
     --------
@@ -90,6 +94,7 @@ class EnvTask(Brief, Value):
     lag: float = 0.0
     limits: Any = None
     randomized: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    traced: bool = True
 
     def __post_init__(self) -> None:
         for name in ("reset", "observation", "reward"):

@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 from heavytop.compile import BoundSteps
 from heavytop.errors import ShapeError, SimulationError, unknown_name
 from heavytop.gym.draws import uniform
+from heavytop.gym.numpy_task import BatchAt
 from heavytop.gym.program import AGE, DONE, GOAL, OBSERVATION, REWARD, EnvProgram
 from heavytop.simulate import Run, simulate
 
@@ -60,12 +61,18 @@ class NativeVectorEnv(VectorEnv):
         kept = {at.q: self.q, at.v: self.v}
         kept |= {at.memory: self._memory} if at.memory is not None else {}
         self._extra = {name: np.zeros((n, *layout.shapes[name])) for name in layout.persistent if name not in kept}
+        self._inputs = np.zeros((n, model.nu))
+        constants = {at.p: self.parameters, at.h: np.asarray(task.period / task.substeps)}
+        records = {at.u: self._inputs}
+        if program.outcome is None:  # the outcome of a step is part of it
+            constants |= {GOAL: self.goal, AGE: self._age}
+            records = {OBSERVATION: self._seen, REWARD: self._reward, DONE: self._ends}
         self._advance = BoundSteps(
             program.stepper,
             kept | self._extra,
-            {at.p: self.parameters, at.h: np.asarray(task.period / task.substeps), GOAL: self.goal, AGE: self._age},
+            constants,
             {at.signals[0][1]: self._action},
-            {OBSERVATION: self._seen, REWARD: self._reward, DONE: self._ends},
+            records,
             task.period / task.substeps,
         )
         self._begun = False
@@ -140,6 +147,8 @@ class NativeVectorEnv(VectorEnv):
         for array in self._extra.values():
             array.fill(0.0)
         self._advance(self.program.task.substeps)
+        if self.program.outcome is not None:
+            self._judge()
         terminated = self._ends != 0.0
         info: dict[str, Any] = {}
         failed = self._advance.failed >= 0
@@ -158,6 +167,15 @@ class NativeVectorEnv(VectorEnv):
             info |= {"final_obs": final, "_final_obs": self._over.copy()}
             self._start(rows)
         return self._observed(), reward, terminated, truncated, info
+
+    def _judge(self) -> None:
+        """Observation, reward and end of a task in NumPy."""
+        outcome, model = self.program.outcome, self.program.model
+        if outcome is None:
+            return
+        bounded = np.clip(self._action, -1.0, 1.0)
+        at = BatchAt(model, self.q, self.v, self._inputs, bounded, self.goal, self.parameters, self._age)
+        self._seen[...], self._reward[...], self._ends[...] = outcome(at, self._advance.failed >= 0)
 
     def _diverged(self, failed: np.ndarray, terminated: np.ndarray, info: dict[str, Any]) -> None:
         """States that are no longer finite end their episodes, with a reward of 0 and the last finite observation replaced by zeros."""

@@ -95,6 +95,7 @@ class _Printer:
         self.inputs, self.outputs = labels[: len(signature.inputs)], labels[len(signature.inputs) :]
         self.slots = allocate(program)
         self.suffix = "f" if precision == "float" else ""
+        self.zero, self.one = literal(0.0, precision), literal(1.0, precision)
 
     def text(self) -> str:
         lines = [prototype(self.name, self.signature, self.precision), "{"]
@@ -130,7 +131,7 @@ class _Printer:
     def _expression(self, k: int) -> str:
         op, args, _ = self.program.code[k]
         a = [self._operand(j) for j in args]
-        zero, one = literal(0.0, self.precision), literal(1.0, self.precision)
+        zero, one = self.zero, self.one
 
         def truth(condition: str) -> str:
             return f"({condition}) ? {one} : {zero}"

@@ -15,13 +15,14 @@ from heavytop.compile.schedule import Call, Item, Schedule, in_order
 
 @dataclass(frozen=True)
 class ScheduleText:
-    """C text of a schedule, and buffer -> member of its structure.
+    """C text of a schedule, buffer -> member of its structure, and function of the schedule -> function in C.
 
     ``text`` defines the type ``NAME_buffers`` and the functions ``NAME_sample(b, k)`` and ``NAME_advance(b, k)`` for step ``k``.
     """
 
     text: str
     members: Mapping[str, str]
+    functions: Mapping[str, str]
 
 
 def c_schedule(schedule: Schedule, name: str = "step") -> ScheduleText:
@@ -58,7 +59,7 @@ def c_schedule(schedule: Schedule, name: str = "step") -> ScheduleText:
             "}",
             "",
         ]
-    return ScheduleText("\n".join(lines), members)
+    return ScheduleText("\n".join(lines), members, functions)
 
 
 def _plain(text: str) -> str:

@@ -229,6 +229,7 @@ class Law(FeedbackLaw):
     ----------
     kind : name of the law.
     model, prototype, limits, integrals : what it was derived from.
+    blocks : user-defined error blocks of an energy-based law; None: those of its transport.
     state_size : number of integrator states z; 0 for a static law.
 
     Examples
@@ -250,12 +251,13 @@ class Law(FeedbackLaw):
         integrals: Sequence[Integral],
         metric: str = "prototype",
         at: Place = None,
+        blocks: Sequence[Any] | None = None,
     ) -> None:
         if metric not in METRICS:
             raise ControlError(
                 f"metric must be 'prototype' or 'model', whose masses measure accelerations, got {metric!r}."
             )
-        self.metric, self.rank = metric, None
+        self.metric, self.rank, self.blocks = metric, None, blocks
         self.kind, self.terms, self.limits, self.integrals = kind, terms, limits, tuple(integrals)
         self.model: Model = terms.model
         self.prototype: Prototype = terms.prototype

@@ -199,7 +199,8 @@ def energy_law(
         return {"W": carried.energy, "dissipation": carried.dissipation, "defect": carried.defect}
 
     kind = "energy" if transport == "product" or blocks is not None else "energy_se3"
-    return _law(kind, terms, carried.bias, diagnostics, limits, integral, metric, at)
+    own = None if blocks is None else chosen
+    return _law(kind, terms, carried.bias, diagnostics, limits, integral, metric, at, own)
 
 
 def _law(
@@ -211,11 +212,12 @@ def _law(
     integral: Integral | Sequence[Integral],
     metric: str,
     at: Place,
+    blocks: Sequence[EnergyBlock] | None = None,
 ) -> Law:
     given = Limits.of(limits)
     make = TiltingLaw if isinstance(given, TiltLimits) else Law
     integrals = (integral,) if isinstance(integral, Integral) else tuple(integral)
-    return make(kind, terms, bias, diagnostics, given, integrals, metric, at)
+    return make(kind, terms, bias, diagnostics, given, integrals, metric, at, blocks)
 
 
 def _law_terms(model: Model, prototype: Prototype) -> LawTerms:

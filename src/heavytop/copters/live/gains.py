@@ -12,28 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, matrix, symbol, vector
+from heavytop._arrays import symbol
 from heavytop.control import (
-    DesiredDamping,
-    DesiredInertia,
-    EnergyBlock,
+    DISTRIBUTIONS,
     FeedbackLaw,
     Law,
-    PointBlock,
     Prototype,
     body_law,
     default_blocks,
     energy_law,
+    moments_of,
+    moved_blocks,
+    numbers_of,
     particle_law,
     poles_of,
+    symbolic_prototype,
+    with_numbers,
 )
 from heavytop.copters.loads import slung_prototype
 from heavytop.copters.vehicle import GRAVITY, LAWS, RedundantLaw, Vehicle
 from heavytop.errors import ControlError, unknown_name
 from heavytop.ocp import Limits
-from heavytop.system import WORLD, Damping, Inertia, Kinematics, Model, Moments, Parameter, Stiffness
+from heavytop.system import WORLD, Damping, Inertia, Model, Stiffness
 
-DISTRIBUTIONS = (("inertia", DesiredInertia), ("damping", DesiredDamping), ("stiffness", Stiffness))
 DEFAULT_SPREAD = 0.02
 """Desired tilt inertia per mass (m^2) at a tilt frequency of 8 rad/s."""
 
@@ -219,35 +220,6 @@ def pairs(polynomial: Any) -> list[tuple[float, float]]:
 # --- prototypes whose numbers are parameters ----------------------------------------------------------------------------------
 
 
-def moments_of(prototype: Prototype, kind: str) -> dict[tuple[str, str], Moments]:
-    """The distributions of a kind, by pairs of bodies also for the inertia."""
-    if kind == "inertia":
-        return {(WORLD, body): moments for body, moments in prototype.inertia.items()}
-    return dict(getattr(prototype, kind))
-
-
-def numbers_of(prototype: Prototype) -> dict[str, float]:
-    """Every number of a prototype by name: totals, centres and the upper triangles of the moments."""
-    numbers = {}
-    for kind, _ in DISTRIBUTIONS:
-        for (a, b), moments in moments_of(prototype, kind).items():
-            stem = f"{kind} {a} {b}"
-            numbers[f"{stem} total"] = float(moments.total)
-            numbers |= {f"{stem} c{i}": float(moments.center[i]) for i in range(3)}
-            moment = moments.moment_at_center
-            numbers |= {f"{stem} S{i}{j}": float(moment[i, j]) for i in range(3) for j in range(i, 3)}
-    return numbers
-
-
-@dataclass(frozen=True)
-class CenterBlock(PointBlock):
-    """A point with its place on the body as a parameter."""
-
-    def velocity(self, kinematics: Kinematics) -> Array:
-        twist = kinematics.motion(self.a, self.b).twist
-        return twist[:3] + np.cross(twist[3:], vector(*self.at))
-
-
 @dataclass(frozen=True, eq=False)
 class Tunable:
     """A law with the numbers of its prototype as parameters of its model.
@@ -280,19 +252,14 @@ def tunable(vehicle: Vehicle, kind: str) -> Tunable:
         raise unknown_name("law", kind, LAWS)
     numbers = numbers_of(vehicle.prototype)
     symbols = {name: symbol(name.replace(" ", "_")) for name, value in numbers.items() if value != 0.0}
-    prototype = _symbolic(vehicle.prototype, numbers | symbols)
-    more = tuple(Parameter(name, s, numbers[name]) for name, s in symbols.items())
-
-    def with_gains(model: Model) -> Model:
-        return Model(replace(model.description, parameters=(*model.description.parameters, *more)))
-
-    model = with_gains(vehicle.model)
+    prototype = symbolic_prototype(vehicle.prototype, numbers | symbols)
+    model = with_numbers(vehicle.model, symbols, numbers)
     # for all gains, limited inputs are weighted by the inertia of the vehicle's own prototype
     limits = vehicle.limits and replace(vehicle.limits, inertia=vehicle.prototype.inertia)
     if vehicle.virtual is None:
         law: FeedbackLaw = _law(kind, model, vehicle, prototype, limits)
     else:
-        virtual = with_gains(vehicle.virtual)
+        virtual = with_numbers(vehicle.virtual, symbols, numbers)
         tuned = replace(vehicle, model=model, virtual=virtual, prototype=prototype)
         law = RedundantLaw(tuned, _law(kind, virtual, vehicle, prototype, None), limits)
     fixed = {name: value for name, value in numbers.items() if name not in symbols}
@@ -303,25 +270,5 @@ def _law(kind: str, model: Model, vehicle: Vehicle, prototype: Prototype, limits
     if kind == "energy":
         # the blocks of the velocity error are chosen by the numbers, then moved to the symbolic centres
         blocks = default_blocks(model.expressions, vehicle.prototype, "product")
-        return energy_law(model, prototype, limits, blocks=[_moved(block, prototype) for block in blocks])
+        return energy_law(model, prototype, limits, blocks=moved_blocks(blocks, prototype))
     return (particle_law if kind == "particle" else body_law)(model, prototype, limits)
-
-
-def _moved(block: EnergyBlock, prototype: Prototype) -> EnergyBlock:
-    if not isinstance(block, PointBlock) or not any(block.at):
-        return block
-    center = prototype.stiffness[block.a, block.b].center
-    return CenterBlock(block.b, (center[0], center[1], center[2]), block.a)
-
-
-def _symbolic(prototype: Prototype, numbers: Mapping[str, Any]) -> Prototype:
-    """The prototype with numbers and symbols."""
-    made: dict[str, dict[Any, Any]] = {}
-    for kind, make in DISTRIBUTIONS:
-        made[kind] = {}
-        for a, b in moments_of(prototype, kind):
-            stem = f"{kind} {a} {b}"
-            moment = matrix([[numbers[f"{stem} S{min(i, j)}{max(i, j)}"] for j in range(3)] for i in range(3)])
-            center = vector(*(numbers[f"{stem} c{i}"] for i in range(3)))
-            made[kind][b if kind == "inertia" else (a, b)] = make(numbers[f"{stem} total"], center, moment)
-    return Prototype(made["inertia"], made["damping"], made["stiffness"])

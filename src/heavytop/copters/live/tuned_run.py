@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._arrays import Array, part
-from heavytop.control import ConstantWind, Seen, Tracking, Windy, add_wind
-from heavytop.copters.live.gains import DISTRIBUTIONS, moments_of, tunable
+from heavytop.control import DISTRIBUTIONS, ConstantWind, Seen, Tracking, Windy, add_wind, moments_of
+from heavytop.copters.live.gains import tunable
 from heavytop.copters.vehicle import LAWS
 from heavytop.simulate import Run, simulate
 from heavytop.system import Model

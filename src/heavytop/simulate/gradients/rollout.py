@@ -174,6 +174,11 @@ class Rollout:
                 "inputs that are computed in Python at every sample have no derivative here. Give samples of the inputs, or a law in NumPy "
                 "notation (ht.Feedback)."
             )
+        if self.by and problem.integrator.unilateral:
+            raise SimulationError(
+                f"{problem.integrator.name} has no derivative: impacts, sticking and sliding change with the motion. Give the contact a stiffness, "
+                "system.contact(..., stiffness=, restitution=(e, speed)), and use integrator='ros2'."
+            )
         law = problem.plan.control.law
         if "gains" in self.by and (law is None or not law.gains):
             raise SimulationError(

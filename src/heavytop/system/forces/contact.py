@@ -296,5 +296,5 @@ def hysteresis_of(restitution: float, speed: float) -> float:
     def excess(x: float) -> float:
         return float(np.log1p(x) - np.log1p(-e * x) - x * (1.0 + e))
 
-    root: Any = brentq(excess, 0.5 * (1.0 - e), (1.0 - 1e-16) / e, xtol=1e-15)
+    root: Any = brentq(excess, 0.5 * (1.0 - e), (1.0 - 1e-15) / e, xtol=1e-15)
     return float(root) / speed
