@@ -44,7 +44,16 @@ from heavytop.control.estimation.model_sensors import (
     PositionSensor as PositionSensor,
     VelocitySensor as VelocitySensor,
 )
+from heavytop.control.estimation.observability import (
+    Observability as Observability,
+    observability as observability,
+)
 from heavytop.control.estimation.observed import Estimated as Estimated, Measured as Measured
+from heavytop.control.estimation.smoother import (
+    Smoothed as Smoothed,
+    moving_horizon as moving_horizon,
+    smooth as smooth,
+)
 from heavytop.control.export import export_controller as export_controller
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.computed_torque import computed_torque as computed_torque

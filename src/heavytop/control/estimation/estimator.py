@@ -39,6 +39,10 @@ PERFECT = 1e-6
 """Noise that a filter assumes of a perfect sensor of a vehicle."""
 
 
+EQUAL = 1e-12
+"""Tolerance of the test of exported filters in double precision."""
+
+
 class Drawn(NamedTuple):
     """A random motion with its readings: states (n, *batch, ...), biases and readings by sensor, inputs as they were measured."""
 
@@ -83,7 +87,9 @@ class Estimates:
         off = own.kernels["difference"](self.x, np.broadcast_to(x, self.x.shape))[0]
         if biases is None or not own.functions.nb:
             return off
-        true = np.concatenate([np.broadcast_to(biases[s.label], (*off.shape[:-1], s.size)) for s in own.functions.biased], -1)
+        true = np.concatenate(
+            [np.broadcast_to(biases[s.label], (*off.shape[:-1], s.size)) for s in own.functions.biased], -1
+        )
         return np.concatenate([off, true - self.b], axis=-1)
 
     def nees(self, q: Any, v: Any, biases: Mapping[str, Any] | None = None) -> np.ndarray:
@@ -166,7 +172,9 @@ class Estimator(Value):
     def functions(self) -> FilterFunctions:
         """The traced functions."""
         units = () if self.inputs == "model" else self._units
-        return FilterFunctions(self.process, self.measured, units, self.period, tuple(np.asarray(self.parameters).tolist()))
+        return FilterFunctions(
+            self.process, self.measured, units, self.period, tuple(np.asarray(self.parameters).tolist())
+        )
 
     @property
     def is_constrained(self) -> bool:
@@ -181,7 +189,12 @@ class Estimator(Value):
     @property
     def error_names(self) -> tuple[str, ...]:
         """Name of each entry of the error."""
-        biases = (f"bias {k} of {s.label}" for s in self.functions.biased for k in range(s.size))
+        axes = {3: "xyz"}
+        biases = (
+            f"bias {axes.get(s.size, range(s.size))[k]} of {s.label}"
+            for s in self.functions.biased
+            for k in range(s.size)
+        )
         return (*self.process.names, *biases)
 
     @cached_property
@@ -254,7 +267,9 @@ class Estimator(Value):
             if P.shape[-2:] not in ((ne, ne), (self.functions.ne,) * 2):
                 raise wrong_shape("covariance", (ne, ne), P.shape)
         else:
-            parts = [np.broadcast_to(np.asarray(d, dtype=float), (k,)) for d, k in ((configuration, n), (velocity, ne - n))]
+            parts = [
+                np.broadcast_to(np.asarray(d, dtype=float), (k,)) for d, k in ((configuration, n), (velocity, ne - n))
+            ]
             P = np.diag(np.concatenate(parts) ** 2)
         if self.is_constrained:  # errors are tangent to the manifold
             slope = self._tangent_kernel(x)[0]
@@ -288,7 +303,13 @@ class Estimator(Value):
     def _blank(self, sensor: str) -> np.ndarray:
         """A reading without meaning that is finite on the manifold of the output."""
         size = self.sensor(sensor).reading_size
-        return np.eye(3).reshape(-1) if size == 9 else np.concatenate([np.zeros(3), np.eye(3).reshape(-1)]) if size == 12 else np.zeros(size)
+        return (
+            np.eye(3).reshape(-1)
+            if size == 9
+            else np.concatenate([np.zeros(3), np.eye(3).reshape(-1)])
+            if size == 12
+            else np.zeros(size)
+        )
 
     def copy(self, z: Any, sensor: str) -> np.ndarray:
         """The memory with a copy of the state for a late sensor: to be called when it takes a reading, after the updates of that time."""
@@ -331,8 +352,7 @@ class Estimator(Value):
         """
         f, z = self.functions, numbers(start, "start")
         i = numbers(inputs, "inputs")
-        if i.ndim < 2 or i.shape[-1] != self.process.ni:
-            raise wrong_shape("inputs", ("n", "...", self.process.ni), i.shape)
+        self._check_inputs(i)
         count = len(i)
         y = {name: numbers(value, f"readings of {name!r}") for name, value in readings.items()}
         for name, value in y.items():
@@ -360,10 +380,17 @@ class Estimator(Value):
                 z = f.predict_kernel(z, i[k])[0]
         recorded = np.stack(kept)
         if not np.isfinite(recorded).all():
-            raise ControlError(f"the estimates of {self.model.name!r} are not finite: check noise, disturbance and readings.")
+            raise ControlError(
+                f"the estimates of {self.model.name!r} are not finite: check noise, disturbance and readings."
+            )
         x, b, last = self._parts(recorded)
         q, v = self.kernels["state"](x, b, last)
         return Estimates(self, np.array(times), x, b, q, v, self.covariance(recorded), nis, used, z)
+
+    def _check_inputs(self, i: np.ndarray) -> None:
+        if i.ndim < 2 or i.shape[-1] != self.process.ni:
+            names = self.model.u_names if self.inputs == "model" else ("gyro (3)", "accelerometer (3)")
+            raise wrong_shape("inputs", ("n", "...", self.process.ni), i.shape, f"Its entries are {', '.join(names)}.")
 
     def smooth(self, start: Any, inputs: Any, readings: Mapping[str, Any], iterations: int = 1) -> Smoothed:
         """Estimates from all readings, earlier and later ones: see :func:`.smooth`."""
@@ -389,6 +416,7 @@ class Estimator(Value):
         rng = np.random.default_rng(seed)
         f, p, z = self.functions, self.process, numbers(start, "start")
         i = numbers(inputs, "inputs")
+        self._check_inputs(i)
         batch = np.broadcast_shapes(z.shape[:-1], i.shape[1:-1])
         x0, b0, _ = self._parts(z)
         values, vectors = np.linalg.eigh(self.covariance(z))
@@ -396,7 +424,8 @@ class Estimator(Value):
         x = self.kernels["retract"](np.broadcast_to(x0, (*batch, p.nx)), e[..., : p.ne])[0]
         b = b0 + e[..., p.ne :]
         walk = np.sqrt(f._walks())
-        count, felt = len(i), np.broadcast_to(i, (len(i), *batch, p.ni)).copy()
+        i = along_batch(i, batch)
+        count, felt = len(i), i.copy()
         states, biases = [], []
         readings = {s.label: np.full((count, *batch, s.reading_size), np.nan) for s in f.sensors}
         t0 = z[..., -1].reshape(-1)[0]
@@ -417,7 +446,7 @@ class Estimator(Value):
             else:
                 x = self.kernels["step"](x, i[k], w, t)[0]
             b = b + walk * rng.standard_normal((*batch, f.nb))
-        q, v = self.kernels["state"](np.stack(states), np.zeros(f.nb), i.reshape(count, *(1,) * (len(batch) + 2 - i.ndim), *i.shape[1:]))
+        q, v = self.kernels["state"](np.stack(states), np.zeros(f.nb), i)
         return Drawn(q, v, self.split_biases(np.stack(biases)), readings, felt)
 
     # --- further ----------------------------------------------------------------------------------------------------------------
@@ -476,10 +505,23 @@ class Estimator(Value):
             if kind == "update":
                 own = self.sensor(sensor)
                 y = f.output_kernels[sensor](x, b, i, z[..., -1])[0]
-                vectors[label] = [z, own.moved(y, rng.standard_normal((count, own.size)) * own.deviations("noise")), ones]
+                vectors[label] = [
+                    z,
+                    own.moved(y, rng.standard_normal((count, own.size)) * own.deviations("noise")),
+                    ones,
+                ]
             else:
                 vectors[label] = {"predict": [z, i], "copy": [z, ones], "state": [z]}[kind]
-        return export_c(folder, self.traces(), precision=precision, footprint=footprint, name=name, vectors=vectors)
+        tolerance = EQUAL if precision == "double" else None
+        return export_c(
+            folder,
+            self.traces(),
+            precision=precision,
+            footprint=footprint,
+            name=name,
+            vectors=vectors,
+            tolerance=tolerance,
+        )
 
 
 def estimator(
@@ -522,15 +564,20 @@ def estimator(
     if not given or len(set(labels)) < len(labels):
         raise ControlError(f"an estimator needs sensors with different names, got {labels}: give them name=...")
     for s in given:
+        s.check(model)
         for what, value in (("period", s.period), ("delay", s.delay)):
             if value and abs(value / period - round(value / period)) > 0.01 * max(1.0, value / period):
-                raise ControlError(f"the {what} of {s.label!r}, {value:g} s, is not a multiple of the period {period:g} s.")
+                raise ControlError(
+                    f"the {what} of {s.label!r}, {value:g} s, is not a multiple of the period {period:g} s."
+                )
     if model.is_constrained and model.description.time is not None:
         raise ControlError(f"{model.name!r} has constraints and depends on time: such systems have no estimator.")
     density: Any = 0.0
     if inputs == "model":
         if disturbance is None:
-            raise ControlError("inputs='model' needs disturbance=..., the density of unknown accelerations: a filter never trusts a model fully.")
+            raise ControlError(
+                "inputs='model' needs disturbance=..., the density of unknown accelerations: a filter never trusts a model fully."
+            )
         density = np.asarray(disturbance, dtype=float)
         if density.shape not in ((), (model.nv,)) or not np.all(density >= 0):
             raise wrong_shape("disturbance", (model.nv,), density.shape)
@@ -540,6 +587,16 @@ def estimator(
         made._units  # noqa: B018 (checks the sensors)
         Hull.of(model)
     return made
+
+
+def along_batch(x: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
+    """Samples (n, ..., m) with the axes of a batch (n, *batch, m).
+
+    >>> along_batch(np.zeros((5, 2)), (3,)).shape
+    (5, 3, 2)
+    """
+    missing = len(batch) + 2 - x.ndim
+    return np.broadcast_to(x.reshape(len(x), *(1,) * missing, *x.shape[1:]), (len(x), *batch, x.shape[-1]))
 
 
 def of_vehicle(model: Model, sensors: Sensors) -> tuple[ModelSensor, ...]:

@@ -269,13 +269,23 @@ class FilterFunctions(Value):
     @cached_property
     def slopes(self) -> Traced:
         """(x, b, i, t) -> next x, F and Q, for smoothers."""
-        s = {"x": symbol("x", self.process.nx), "b": symbol("b", self.nb), "i": symbol("i", self.process.ni), "t": symbol("t")}
+        s = {
+            "x": symbol("x", self.process.nx),
+            "b": symbol("b", self.nb),
+            "i": symbol("i", self.process.ni),
+            "t": symbol("t"),
+        }
         x, F, Q = self.linear_step(*s.values())
         return trace_of("slopes", s, {"x_next": x, "F": _dense(F), "Q": _dense(Q)})
 
     def outputs(self, sensor: ModelSensor) -> Traced:
         """(x, b, i, t) -> expected reading, H and R."""
-        s = {"x": symbol("x", self.process.nx), "b": symbol("b", self.nb), "i": symbol("i", self.process.ni), "t": symbol("t")}
+        s = {
+            "x": symbol("x", self.process.nx),
+            "b": symbol("b", self.nb),
+            "i": symbol("i", self.process.ni),
+            "t": symbol("t"),
+        }
         H, R = self._slope(sensor, *s.values())
         return trace_of("output", s, {"y": self.output(sensor, *s.values()), "H": _dense(H), "R": _dense(R)})
 
@@ -386,7 +396,11 @@ class FilterFunctions(Value):
     def copy(self, sensor: ModelSensor) -> Traced:
         """(z, use) -> z with a new copy of the state for a late sensor; the oldest one is dropped."""
         z, use = symbol("z", self.size), symbol("use")
-        return trace_of(f"copy {sensor.label}", {"z": z, "use": use}, {"z_next": self.joined(self._copied_at(self.parts(z), sensor, use))})
+        return trace_of(
+            f"copy {sensor.label}",
+            {"z": z, "use": use},
+            {"z_next": self.joined(self._copied_at(self.parts(z), sensor, use))},
+        )
 
     def _copied_at(self, m: Memory, sensor: ModelSensor, use: Array) -> Memory:
         """The memory with a new copy, unless ``use`` is zero."""
@@ -461,4 +475,3 @@ def _diagonal(blocks: list[Array]) -> Array:
     import casadi
 
     return _array(casadi.diagcat(*(b.to_casadi() for b in blocks)))
-

@@ -115,6 +115,9 @@ class ModelSensor(Value):
         """Standard deviations (size,)."""
         return np.broadcast_to(np.asarray(getattr(self, what), dtype=float), (self.size,))
 
+    def check(self, model: Model) -> None:
+        """Raise an error unless the model has the frames and coordinates of the sensor."""
+
     def ideal(self, at: Instant) -> Array:
         """The output (reading_size,) without errors."""
         raise NotImplementedError
@@ -139,11 +142,10 @@ class ModelSensor(Value):
         return np.eye(self.size)
 
 
-def _check_frame(model: Model, frame: str) -> str:
+def _check_frame(model: Model, frame: str) -> None:
     frames = model.description.graph.frames
     if frame not in frames:
         raise unknown_name("frame", frame, frames)
-    return frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,14 +155,19 @@ class _OfFrame(ModelSensor):
     frame: str
     at: Any = field(default=(0.0, 0.0, 0.0), kw_only=True)
 
+    def check(self, model: Model) -> None:
+        _check_frame(model, self.frame)
+
     def _pose(self, at: Instant) -> tuple[Array, Array]:
         """Place (3,) and rotation (3, 3) of the sensor."""
-        G = at.pose(_check_frame(at.model, self.frame))
-        return se3.transform(G, np.asarray(self.at, dtype=float)) if np.any(self.at) else se3.position(G), se3.rotation(G)
+        G = at.pose(self.frame)
+        return se3.transform(G, np.asarray(self.at, dtype=float)) if np.any(self.at) else se3.position(G), se3.rotation(
+            G
+        )
 
     def _velocity(self, at: Instant) -> tuple[Array, Array]:
         """Velocity (3,) of the point in axes of the frame, and angular velocity (3,)."""
-        xi = at.twist(_check_frame(at.model, self.frame))
+        xi = at.twist(self.frame)
         v, omega = part(xi, 0, 3), part(xi, 3, 6)
         return (v + np.cross(omega, np.asarray(self.at, dtype=float)) if np.any(self.at) else v), omega
 
@@ -270,9 +277,13 @@ class DistanceSensor(_OfFrame):
     other: str = field(default=WORLD, kw_only=True)
     kind, units, size = "distance", ("m",), 1
 
+    def check(self, model: Model) -> None:
+        super().check(model)
+        _check_frame(model, self.other)
+
     def ideal(self, at: Instant) -> Array:
         to = np.asarray(self.to, dtype=float)
-        place = to if self.other == WORLD else se3.transform(at.pose(_check_frame(at.model, self.other)), to)
+        place = to if self.other == WORLD else se3.transform(at.pose(self.other), to)
         away = self._pose(at)[0] - place
         return np.reshape(np.sqrt(np.vecdot(away, away)), (1,))
 
@@ -364,10 +375,13 @@ class EncoderSensor(ModelSensor):
 
     def ideal(self, at: Instant) -> Array:
         names, x = (at.model.v_names, at.v) if self.rates else (at.model.q_names, at.q)
+        return concatenate(*(part(x, k, k + 1) for k in map(tuple(names).index, self.coordinates)))
+
+    def check(self, model: Model) -> None:
+        names = model.v_names if self.rates else model.q_names
         for name in self.coordinates:
             if name not in names:
                 raise unknown_name("velocity" if self.rates else "coordinate", name, names)
-        return concatenate(*(part(x, k, k + 1) for k in map(tuple(names).index, self.coordinates)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -192,7 +192,9 @@ class Estimated(Wrapper):
             return at.shared["filtered"]
         own, f = self.estimator, self.estimator.functions
         if abs(at.period / own.period - 1) > 0.01:
-            raise ControlError(f"the estimator has the period {own.period:g} s, the controller is sampled every {at.period:g} s.")
+            raise ControlError(
+                f"the estimator has the period {own.period:g} s, the controller is sampled every {at.period:g} s."
+            )
         size = own.memory_size
         z, count, kept = part(at.z, 0, size), at.z[size], part(at.z, size + 1, self.own_state_size)
         started = count > 0.5

@@ -112,8 +112,10 @@ class ModelProcess(Process):
     def __post_init__(self) -> None:
         m, own = self.model, vars(self)
         own["nx"], own["ne"], own["ni"], own["nw"] = m.nq + m.nv, m.coordinates.nv + m.nv, m.nu, m.nv
-        shifts = tuple(f"shift of {name}" for name in m.coordinates.v_names)
-        own["names"] = shifts + tuple(f"error of {name}" for name in m.v_names)
+        shifts: list[str] = []
+        for label, c in zip(m.coordinates.names or (), m.coordinates.blocks, strict=True):
+            shifts += [f"shift of {label}.{name}" for name in (c.q_names if c.nq == c.nv else c.v_names)]
+        own["names"] = (*shifts, *(f"error of {name}" for name in m.v_names))
 
     @cached_property
     def _projection(self) -> Any:
@@ -260,7 +262,9 @@ class Strapdown(Process):
         body = self.model.description.joints[0].b
         if frame != body or self.accelerometer.frame != body:
             raise ControlError(f"gyro and accelerometer must be on the frame {body!r} of the free body, got {frame!r}.")
-        shifts = [f"shift of {frame} along {axis}" for axis in "xyz"] + [f"turn of {frame} about {axis}" for axis in "xyz"]
+        shifts = [f"shift of {frame} along {axis}" for axis in "xyz"] + [
+            f"turn of {frame} about {axis}" for axis in "xyz"
+        ]
         own["names"] = (*shifts, *(f"velocity of {frame} along {axis}" for axis in "xyz"))
 
     @cached_property
