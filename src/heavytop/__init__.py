@@ -9,6 +9,7 @@ Where to begin; ``help`` of each name has shapes, units and an example:
   whole motion
 * robots: ``Model.inverse_kinematics``, ``control.joint_reference``; ground and contact: ``System.ground``, ``System.contact``
 * control: ``control.lqr``, ``control.mpc``, ``control.energy_law``, ``control.equilibrium``; plan: ``plan``
+* estimate: ``estimator`` filters, smooths and checks observability
 * fly: ``copters.load``, ``copters.fly``, ``maneuvers``
 * logs: ``load_log`` reads ULog, MCAP, ROS bags, blackbox and CSV; ``Run.save`` also writes MCAP
 * learn: ``env`` for policies, ``tune`` for gains
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
         plan as plan,
         show as show,
     )
+    from heavytop.control import estimator as estimator
     from heavytop.copters import maneuvers as maneuvers
     from heavytop.fmi import load_fmu as load_fmu
     from heavytop.gym import env as env
@@ -143,6 +145,7 @@ _ON_DEMAND = (
     )
     | dict.fromkeys(("Loss", "gradient", "tune"), "heavytop.simulate")
     | dict.fromkeys(("attitude", "choice", "normal", "uniform"), "heavytop.sweep")
+    | {"estimator": "heavytop.control"}
     | {"load": "heavytop.io.robot_files", "env": "heavytop.gym", "load_fmu": "heavytop.fmi", "load_log": "heavytop.log"}
 )
 """Modules of the names that are imported on first use, so that ``import heavytop`` is fast."""

@@ -25,6 +25,36 @@ from heavytop.control.disturbances.wind import (
     add_rotor_drag as add_rotor_drag,
     add_wind as add_wind,
 )
+from heavytop.control.estimation.estimator import (
+    Drawn as Drawn,
+    Estimates as Estimates,
+    Estimator as Estimator,
+    estimator as estimator,
+)
+from heavytop.control.estimation.model_sensors import (
+    AccelerometerSensor as AccelerometerSensor,
+    AttitudeSensor as AttitudeSensor,
+    DirectionSensor as DirectionSensor,
+    DistanceSensor as DistanceSensor,
+    EncoderSensor as EncoderSensor,
+    FunctionSensor as FunctionSensor,
+    GyroSensor as GyroSensor,
+    HeightSensor as HeightSensor,
+    ModelSensor as ModelSensor,
+    PoseSensor as PoseSensor,
+    PositionSensor as PositionSensor,
+    VelocitySensor as VelocitySensor,
+)
+from heavytop.control.estimation.observability import (
+    Observability as Observability,
+    observability as observability,
+)
+from heavytop.control.estimation.observed import Estimated as Estimated, Measured as Measured
+from heavytop.control.estimation.smoother import (
+    Smoothed as Smoothed,
+    moving_horizon as moving_horizon,
+    smooth as smooth,
+)
 from heavytop.control.export import export_controller as export_controller
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.computed_torque import computed_torque as computed_torque

@@ -14,6 +14,8 @@ from heavytop._format import Brief
 from heavytop.control.actuators.command_history import CommandMemory, RotorState
 from heavytop.control.actuators.lag import LagInverse, Propellers
 from heavytop.control.disturbances.air_drag import AirDrag
+from heavytop.control.estimation.estimator import Estimator
+from heavytop.control.estimation.observed import Estimated
 from heavytop.control.laws.base import BaseController
 from heavytop.control.laws.law import FeedbackLaw
 from heavytop.control.laws.wrapper import Wrapper
@@ -167,6 +169,8 @@ def robust(
     members: int | tuple[int, ...] = (),
     longest: float = LONGEST,
     activity: float | None = None,
+    estimator: Estimator | None = None,
+    start: Any = None,
 ) -> BaseController:
     """A law with the wrappers for outdoor flight that suit the sensors and actuators. It still needs its reference.
 
@@ -189,6 +193,7 @@ def robust(
     governor : whether large errors are limited, for a law with a prototype. members : batch axes whose members have different noise.
     longest : longest delay that is identified, s.
     activity : largest mean change of a command from one sample to the next by the noise of the sensors, N; None: 5 % of the hover thrust.
+    estimator, start : a filter of the vehicle with its first memory; it replaces the stationary filter of the measurements, see :class:`.Estimated`.
 
     All time constants are multiples of the period of the law's fastest pole, see :class:`Tuning`.
 
@@ -232,7 +237,9 @@ def robust(
             controller = Identified(controller, model, actuators, delay or 0.0, longest)
         oldest = longest if identify else float(np.max(delay or 0.0))
         controller = CommandMemory(controller, model, actuators, oldest)
-    if sensors is not None and any(getattr(sensors, name).noise for name in measured):
+    if estimator is not None:
+        controller = Estimated(controller, estimator, start)
+    elif sensors is not None and any(getattr(sensors, name).noise for name in measured):
         controller = Filtered(controller, model, sensors)
     controller = Tuned(controller, tuning)
     return controller if sensors is None else Sensed(controller, model, sensors, members)

@@ -15,6 +15,7 @@ from heavytop.control import (
     AirDrag,
     Balanced,
     BaseController,
+    Estimator,
     FeedbackLaw,
     Hull,
     MomentumObserver,
@@ -171,6 +172,8 @@ def robust_controller(
     longest: float = LONGEST,
     period: float = 0.0,
     activity: float | None = None,
+    estimator: Estimator | None = None,
+    start: Any = None,
 ) -> BaseController:
     """``control.robust`` with the law, the actuators and the drag of a vehicle.
 
@@ -180,7 +183,7 @@ def robust_controller(
         state; there is no prediction and no governor, and no other option applies. The servos of tilting rotors are predicted as a lag of
         the forces. sensors : default: those of the vehicle, else perfect ones.
     law : default: :func:`agile_law`; also a :class:`.Failover` around it. drag : whether the controller knows the drag of the description.
-    delay, identify, members, activity : see :func:`.control.robust`.
+    delay, identify, members, activity, estimator, start : see :func:`.control.robust`.
     longest, period : longest delay and sample period (s) for which the default law is made, see :func:`agile_frequencies`; 0: down to the
         rate of ``controller.margins().sample_rate``.
     rotors : whether the plant has fixed rotors that lag; otherwise the inputs act immediately, without drag, and rotor speeds are not measured.
@@ -199,7 +202,7 @@ def robust_controller(
     sensors = sensors or vehicle.sensors or Sensors()
     law = agile_law(vehicle, longest=longest, period=period) if law is None else law
     options: dict[str, Any] = {"delay": delay, "identify": identify, "members": members}
-    options |= {"longest": longest, "activity": activity}
+    options |= {"longest": longest, "activity": activity, "estimator": estimator, "start": start}
     if not rotors:
         return robust(law, replace(sensors, rotor_speeds=None), **options)
     if is_tilting(vehicle):

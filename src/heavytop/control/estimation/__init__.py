@@ -1,0 +1,1 @@
+"""State estimation: sensors of any model, an error-state Kalman filter on the manifold, smoothers, observability."""
