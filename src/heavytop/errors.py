@@ -56,6 +56,10 @@ class RecipeError(HeavytopError, ValueError):
     """An object that cannot be pickled, or a recipe that cannot be read."""
 
 
+class IdentificationError(HeavytopError, ValueError):
+    """Logs from which the requested parameters cannot be identified, or a contradictory request."""
+
+
 class SweepError(HeavytopError, ValueError):
     """An impossible sweep, or a store of another sweep."""
 

@@ -19,6 +19,7 @@ ORDER = (
     {"cli"},
     {"gym"},
     {"fmi"},
+    {"identify"},
     {"log"},
     {"show"},
     {"sweep"},

@@ -1,0 +1,149 @@
+"""``identify``: parameters of any described system from logs of its motion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from heavytop.errors import IdentificationError, SimulationError
+from heavytop.identify.fit import FitSettings, LeastSquares
+from heavytop.identify.outputs import Outputs, free_body
+from heavytop.identify.result import Identification
+from heavytop.identify.shooting import SearchPoint, WindowShooting, cut
+from heavytop.identify.starts import Starts
+from heavytop.identify.trials import trials_of
+from heavytop.identify.unknowns import Unknowns
+from heavytop.simulate import as_dynamics
+
+
+def identify(
+    model: Any,
+    logs: Any,
+    parameters: Sequence[Any],
+    outputs: Sequence[Any],
+    *,
+    inputs: Sequence[str] = (),
+    window: float | None = 0.5,
+    step: float | None = None,
+    huber: float | None = None,
+    starts: Any = None,
+    free_starts: bool = True,
+    integrator: Any = "rkmk4",
+    most_steps: int = 60,
+) -> Identification:
+    """Identify parameters of a system from logs of its motion.
+
+    The motion is simulated in windows, all of them in one native batch, from unknown starts; outputs are compared with the measurements in minimal
+    coordinates, and parameters, starts and noise levels follow from least squares with exact sensitivities (Gauss-Newton with damping).
+
+    Parameters
+    ----------
+    model : a derived model, a vehicle, or :class:`~heavytop.simulate.Dynamics`.
+    logs : one or several: datasets of ``ht.load_log``, runs, or dictionaries of arrays "t" (n,), "u" (n, nu) and signals (n, m). Samples must be
+        even in time; NaN marks what was not measured.
+    parameters : names of parameters of the model, :class:`UnknownParameter` (start, bounds, prior), :class:`BodyInertia`, :class:`Delay`, :class:`Lag`,
+        :class:`Bias`.
+    outputs : measured signals by name, or :class:`MeasuredOutput`.
+    inputs : signals of the log that are the inputs of the model, in order; default: "u", or "motors". They are held between samples.
+    window : length of the windows in s (prediction error over many samples); None: one window over each whole log (output error), searched from the
+        result of short windows.
+    step : of the simulation in s; default: the time between samples, which it must divide.
+    huber : multiple of the noise beyond which residuals count linearly, 1.5 for example; None: least squares.
+    starts : one pair (q, v) of arrays (n, nq), (n, nv) for each log, near the motion; default: from the measurements.
+    free_starts : whether the starts of the windows are unknown, too; False: the motion is predicted from the measured ones, as a user of the
+        model would do, and the parameters that predict best are found.
+    integrator : as of ``simulate``. most_steps : of the search.
+
+    Returns
+    -------
+    Identification
+        Values with intervals, correlations, combinations that the logs do not determine, residuals, predictions of other logs.
+
+    Raises
+    ------
+    IdentificationError
+        A signal is missing, no window is free of gaps, or the search fails.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> run = ht.simulate(model, ([1.0], [0.0]), until=4.0, step=0.01, parameters={"l": 1.3})
+    >>> noisy = {"t": run.t, "u": run.u, "q": run.q + 0.001 * np.random.default_rng(0).standard_normal(run.q.shape)}
+    >>> found = ht.identify(model, noisy, parameters=["l"], outputs=["q"], window=1.0)
+    >>> low, high = found.intervals["l"]
+    >>> bool(low < 1.3 < high), round(found.values["l"], 2)
+    (True, 1.3)
+    """
+    dynamics, body = as_dynamics(model), free_body(model)
+    subject = dynamics.model if hasattr(dynamics, "model") else model
+    observed = Outputs(outputs, dynamics, body)
+    first = logs[0] if isinstance(logs, list | tuple) and logs else logs
+    names = [*observed.signals, *_extra_signals(first, dynamics, body, observed.signals)]
+    trials = trials_of(logs, dynamics, inputs, names)
+    for item, size in zip(observed.items, observed.measured, strict=True):
+        got = trials[0].signals[item.signal].shape[1]
+        if got != size:
+            raise IdentificationError(f"the signal {item.signal!r} of the log has {got} columns, its output {size}.")
+    values = dict(zip(dynamics.parameter_names, dynamics.parameter_vector().tolist(), strict=True))
+    sizes = dict(zip(observed.signals, observed.sizes, strict=True))
+    unknowns = Unknowns(parameters, values, sizes, len(trials), dynamics.u_names)
+    settings = FitSettings(huber, most_steps, free_starts)
+    noise = [item.noise for item, n in zip(observed.items, observed.sizes, strict=True) for _ in range(n)]
+    parts = _parts(step, trials[0].step)
+    source = None if starts is not None else Starts(dynamics, body, names)
+
+    def search(length: int, z: np.ndarray) -> tuple[WindowShooting, Any]:
+        windows = cut(trials, observed, length)
+        shooting = WindowShooting(dynamics, subject, trials, observed, unknowns, windows, parts, integrator)
+        q, v = np.empty((len(windows), dynamics.nq)), np.empty((len(windows), dynamics.nv))
+        for k, trial in enumerate(trials):
+            own = windows.log == k
+            rows = windows.first[own]
+            if source is None:
+                q[own], v[own] = (np.asarray(x, dtype=float)[rows] for x in starts[k])
+            else:
+                q[own], v[own] = source.at(trial, rows, unknowns.parameters(z))
+        try:
+            point = shooting.closed(SearchPoint(z, q, v))
+            return shooting, LeastSquares(shooting, noise, settings).run(point)
+        except SimulationError as error:
+            raise IdentificationError(
+                f"the motion of {dynamics.name!r} cannot be simulated from the start of the search: {error} Give shorter windows, a smaller "
+                "step=, or better initial values."
+            ) from None
+
+    shortest = min(len(t) for t in trials) - 1
+    length = shortest if window is None else round(window / trials[0].step)
+    if length < 1:
+        raise IdentificationError(f"window must be at least one sample of {trials[0].step:g} s, got {window} s.")
+    z = unknowns.start
+    if window is None:
+        short = max(2, min(shortest // 4, round(0.5 / trials[0].step)))
+        z = search(short, z)[1].point.z
+    shooting, fit = search(length, z)
+    return Identification.of(model, shooting, fit, list(inputs), source)
+
+
+def _extra_signals(log: Any, dynamics: Any, body: Any, compared: Sequence[str]) -> list[str]:
+    """Signals of the log that are not compared but give starts."""
+    from heavytop.identify.starts import used_for_starts
+
+    if hasattr(log, "data_vars"):
+        available = [str(key) for key in log.data_vars]
+    elif hasattr(log, "q_names"):
+        available = ["q", "v"]
+    else:
+        available = list(log) if hasattr(log, "keys") else []
+    return [name for name in used_for_starts(dynamics, body, available) if name not in compared]
+
+
+def _parts(step: float | None, sample: float) -> int:
+    if step is None:
+        return 1
+    parts = round(sample / step) if step > 0 else 0
+    if parts < 1 or abs(parts * step - sample) > 1e-3 * sample:
+        raise IdentificationError(f"step must divide the time {sample:g} s between samples, got {step!r}.")
+    return parts

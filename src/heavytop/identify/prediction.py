@@ -1,0 +1,61 @@
+"""Open-loop prediction of logs: the motion simulated from measured states with the logged inputs, compared with the measurements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heavytop._format import Brief
+from heavytop.identify.shooting import SearchPoint, WindowShooting, cut
+from heavytop.identify.trials import trials_of
+
+if TYPE_CHECKING:
+    from heavytop.identify.result import Identification
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OpenLoopPrediction(Brief):
+    """Errors of predictions over a horizon.
+
+    Attributes
+    ----------
+    t : (n,) time after the start, s. errors : signal -> (n, starts) size of the error: distance, angle, speed, ... in the unit of the signal.
+    logs : (starts,) index of the log of each start.
+    """
+
+    t: np.ndarray
+    errors: dict[str, np.ndarray]
+    logs: np.ndarray = field(repr=False)
+
+    def mean(self, log: int | None = None) -> dict[str, float]:
+        """Signal -> mean error at the end of the horizon, of all logs or of one."""
+        own = np.ones(len(self.logs), dtype=bool) if log is None else self.logs == log
+        return {name: float(np.nanmean(error[-1, own])) for name, error in self.errors.items()}
+
+    def over_time(self) -> dict[str, np.ndarray]:
+        """Signal -> (n,) mean error after each time."""
+        return {name: np.nanmean(error, axis=1) for name, error in self.errors.items()}
+
+
+def predict(found: Identification, logs: Any, horizon: float, every: float | None) -> OpenLoopPrediction:
+    """The prediction of logs by an identified model."""
+    s = found.shooting
+    names = [*s.outputs.signals, *(found.source.names - set(s.outputs.signals) if found.source is not None else ())]
+    trials = trials_of(logs, s.dynamics, found.inputs, names)
+    step = trials[0].step
+    length = max(1, round(horizon / step))
+    windows = cut(trials, s.outputs, length, length if every is None else max(1, round(every / step)))
+    shooting = WindowShooting(s.dynamics, s.subject, trials, s.outputs, s.unknowns, windows, s.parts, s.integrator)
+    z = found.fit.point.z.copy()
+    z[s.unknowns.indices("bias")] = 0.0
+    q, v = np.empty((len(windows), s.dynamics.nq)), np.empty((len(windows), s.dynamics.nv))
+    for k, trial in enumerate(trials):
+        own = windows.log == k
+        q[own], v[own] = found.source.at(trial, windows.first[own], s.unknowns.parameters(z))
+    shot = shooting.shoot(shooting.closed(SearchPoint(z, q, v)))
+    r = np.where(windows.seen, shot.residuals, np.nan)
+    ends = np.cumsum([0, *s.outputs.sizes])
+    errors = {name: np.linalg.norm(r[..., ends[k] : ends[k + 1]], axis=-1) for k, name in enumerate(s.outputs.signals)}
+    return OpenLoopPrediction(step * np.arange(length + 1), errors, windows.log)
