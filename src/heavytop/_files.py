@@ -22,6 +22,7 @@ from zlib import crc32
 
 from heavytop.errors import FileFormatError
 
+CSV = ".csv"
 NETCDF = (".nc", ".nc4", ".h5", ".hdf5")
 """Suffixes of netCDF files, which are HDF5 files."""
 _MACHINE = f"{crc32(platform.node().encode()):08x}"

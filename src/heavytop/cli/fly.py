@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from heavytop._files import NETCDF
+from heavytop._files import CSV, NETCDF
 from heavytop._format import safe_name
 from heavytop.cli.choices import (
     JSON,
@@ -69,7 +69,8 @@ def fly(
         Path | None, Option(help="Program of the stack; default: built once from its source.")
     ] = None,
     out: Annotated[Path | None, Option("--out", "-o", help="Where to write the page.")] = None,
-    save: Annotated[Path | None, Option(help="Also write the run as netCDF.")] = None,
+    save: Annotated[Path | None, Option(help="Also write the run: .nc (netCDF) or .csv (a table).")] = None,
+    every: Annotated[int, Option(help="Records between rows of --save x.csv: one per ms and flight.", min=1)] = 1,
     open_page: Annotated[bool, Option("--open/--no-open", help="Open the page in a browser, on a desktop.")] = True,
     seed: Annotated[int, Option(help="Seed of gusts and noise.", min=0)] = 0,
     live: Annotated[
@@ -90,6 +91,7 @@ def fly(
     - `heavytop fly quadcopter hover --wind=-2,3,0.5`
     - `heavytop fly hummingbird eight --law robust --rotors --delay 0.02`
     - `heavytop fly crazyflie helix --law particle --out helix.html --save helix.nc`
+    - `heavytop fly hexacopter eight --rotors --save eight.csv --every 10`
     - `heavytop fly quadcopter eight --live`
     - `heavytop fly hummingbird waypoints --stack betaflight --wind 3`
     """
@@ -104,17 +106,21 @@ def fly(
         options |= {"law": stacks.stack(stack, None if stack_path is None else str(stack_path)), "rotors": True}
     elif stack_path is not None:
         raise fail("--stack-path needs --stack.")
-    for option in ("noise", "payload", "delay"):
+    for option in ("noise", "delay"):
         number = options[option]
         if number is not None and not (isfinite(number) and number >= 0):
             raise fail(f"--{option} must be a finite number of at least 0, got {number}.")
-    check_places(out=(out, PAGES), save=(save, NETCDF))
+    if not isfinite(payload):
+        raise fail(f"--payload must be a finite number, got {payload}.")
+    check_places(out=(out, PAGES), save=(save, (*NETCDF, CSV)))
+    if every > 1 and (save is None or save.suffix.lower() != CSV):
+        raise fail("--every thins a table: give --save with a name that ends with .csv.")
     _check_names(vehicle, law, maneuver)
     begin = perf_counter()
     with _progress() as report:
         flight = _fly(vehicle, maneuver, options, report)
         report("writing the page")
-        page = _write(flight, out, save, live)
+        page = _write(flight, out, save, live, every)
     if json:
         _print_json(flight, page, save)
     else:
@@ -153,11 +159,11 @@ def _fly(vehicle: str, maneuver: str | None, options: dict[str, Any], report: Ca
     return fly_vehicle(craft, flown, report=report, **options)
 
 
-def _write(flight: Flight, out: Path | None, save: Path | None, live: bool) -> Path:
+def _write(flight: Flight, out: Path | None, save: Path | None, live: bool, every: int = 1) -> Path:
     from heavytop.show import flight_report, live_flight_report, write_page
 
     if save is not None:
-        flight.run.save(save)
+        flight.save(save, every)
     named = out or Path(f"{_file_name(flight.vehicle.name)}-{_file_name(flight.maneuver.name)}.html")
     return write_page(live_flight_report(flight) if live else flight_report(flight), named)
 
@@ -233,6 +239,8 @@ def _print(flight: Flight, seconds: float) -> None:
         table.add_row(f"{what} of the law at rest", value, "")
     check = flight.maneuver.check()
     table.add_row("reference within the limits", "yes" if not check.outside else "no", "")
+    low, high = flight.maneuver.thrusts()
+    table.add_row("thrust of a rotor on the reference", f"{low.min():.3g} to {high.max():.3g} N", "")
     screen = console()
     screen.print(table)
     t = flight.run.timing

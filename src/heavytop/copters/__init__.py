@@ -31,7 +31,13 @@ from heavytop.copters.loads import (
     quadcopter_with_load as quadcopter_with_load,
     tricopter_with_load as tricopter_with_load,
 )
-from heavytop.copters.propulsion import Propulsion as Propulsion
+from heavytop.copters.performance import (
+    hover_power as hover_power,
+    hover_time as hover_time,
+    largest_payload as largest_payload,
+    lifted_payload as lifted_payload,
+)
+from heavytop.copters.propulsion import Propulsion as Propulsion, typical_propulsion
 from heavytop.copters.robust_controller import (
     agile_frequencies as agile_frequencies,
     agile_law as agile_law,

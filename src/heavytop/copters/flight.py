@@ -87,6 +87,16 @@ class Flight(Shown, Portable):
         report = live_flight_report(self) if live else flight_report(self)
         return InlinePage(report) if path is None else write_page(report, path)
 
+    def save(self, path: str | Path, every: int = 1) -> None:
+        """Write a table (``.csv``), or the run as netCDF (``.nc``).
+
+        The table has the same columns with and without rotor dynamics: time, coordinates and velocities, forces of the rotors and their commands
+        (``thrust0``, ``thrust0_command``), wind, errors; with rotor dynamics further ones of the rotors. ``every`` : records between rows.
+        """
+        from heavytop.io import save_flight
+
+        save_flight(self, path, every)
+
     @property
     def t(self) -> np.ndarray:
         """(n,) s."""

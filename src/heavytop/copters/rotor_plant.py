@@ -76,12 +76,15 @@ class RotorPlant(UserDynamics):
         self.varied = tuple(varied)
         self.propulsion = vehicle.propulsion or typical_propulsion(vehicle)
         self._com = Hull.of(vehicle.model).com if uncertain else np.zeros(3)
-        blocks: list[Any] = [vehicle.model.coordinates, Vector(len(self.rotors))]
+        own: Any = vehicle.model.coordinates
+        blocks: list[Any] = [*own.blocks, Vector(len(self.rotors))]
+        labels = [*own.names, "rotors"]
         if self._tilting:
             blocks.append(Vector(len(self._tilting)))
+            labels.append("tilts")
         names = tuple(f"command{k}" for k in range(vehicle.model.nu))
         super().__init__(
-            Product(tuple(blocks), names=("body", "rotors", "tilts")[: len(blocks)]),
+            Product(tuple(blocks), names=tuple(labels)),
             self._varied if uncertain or varied else self._rates,
             inputs=(*names, *WIND_AXES) if wind else names,
             parameters=self._parameters() or None,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._format import format_vector
-from heavytop.copters import ROBUST, STICKS, Flight, Rotor, tuned_run
+from heavytop.copters import ROBUST, STICKS, Flight, Rotor, tuned_run, typical_propulsion
 from heavytop.geometry import se3, so3
 from heavytop.show.airframes import airframe, link, slung_load
 from heavytop.show.live_page import live_report
@@ -296,12 +296,25 @@ def single_rows(flight: Flight) -> list[tuple[str, str]]:
     rows.append(("mean change of a command", f"{n['command change per sample [N]']:.3g} N per sample"))
     if flight.vehicle.full is None:
         rows.append(("rotors", "with lag and drag" if flight.rotors else "ideal (--rotors: with lag and drag)"))
+    if flight.conditions.wind or flight.rotors:
+        rows.append(("air drag", _drag(flight)))
     if "energy balance [J]" in n:
         rows.append(("energy balance closes within", f"{n['energy balance [J]']:.2g} J"))
     if "drift off the manifold" in n:
         rows.append(("drift off the manifold", f"{n['drift off the manifold']:.2g}"))
     rows.append(("speed", f"{n['times real time']:.0f} times real time"))
     return rows
+
+
+def _drag(flight: Flight) -> str:
+    """The air drag that acts."""
+    if not flight.rotors or flight.vehicle.full is not None:
+        return f"linear, {flight.vehicle.drag:.3g} N/(m/s)"
+    p = flight.vehicle.propulsion or typical_propulsion(flight.vehicle)
+    parts = [f"{p.rotor_drag:.3g} N/(m/s)/(rad/s) at each rotor"] if p.rotor_drag else []
+    if any(p.parasitic_drag):
+        parts.append(f"({', '.join(f'{c:.3g}' for c in p.parasitic_drag)}) N/(m/s)^2 at the frame")
+    return "; ".join(parts) or "none"
 
 
 def _numbers(flight: Flight) -> tuple[Table, Table]:
