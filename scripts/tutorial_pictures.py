@@ -72,12 +72,42 @@ def multibody(folder: Path) -> Shot:
     return run.show(folder / "multibody.html"), 0.9, 0.8
 
 
+def simulate(folder: Path) -> Shot:
+    """A chaotic double pendulum."""
+    model = ht.library.double_pendulum().derive()
+    run = ht.simulate(model, ([2.6, 1.0], [0.0, 0.0]), until=3.0, step=1e-3, record_every=10)
+    return run.show(folder / "simulate.html"), 2.4, 0.95
+
+
+def contact(folder: Path) -> Shot:
+    """A ball bounces."""
+    system = ht.System(name="ball")
+    system.body("ball", joint=ht.Free(velocity="mixed"), inertia=ht.Inertia.of(ht.Sphere(0.12), density=190.0))
+    system.ground(friction=0.3)
+    system.contact("ball", "ground", ht.Sphere(0.12), restitution=0.8)
+    system.shape("ball", ht.Sphere(0.12), color="#d55e00")
+    model = system.derive()
+    q, v = model.neutral(), np.zeros(6)
+    q[2], v[0] = 1.1, 1.0
+    run = ht.simulate(model, (q, v), until=2.4, step=1e-3, integrator="moreau", record_every=10)
+    return run.show(folder / "contact.html"), 1.95, 0.85
+
+
+def kinematics(folder: Path) -> Shot:
+    """An arm with seven joints."""
+    model = ht.library.load("panda").derive()
+    return model.show(folder / "kinematics.html", q=model.random(3)), 0.0, 0.95
+
+
 SHOTS: dict[str, Callable[[Path], Shot]] = {
     "drone": drone,
     "mechanics": mechanics,
     "robots": robots,
     "control": control_engineers,
     "multibody": multibody,
+    "simulate": simulate,
+    "contact": contact,
+    "kinematics": kinematics,
 }
 
 
