@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -81,6 +82,18 @@ def _against_peers(report: BenchReport, effort: BenchEffort, steps: int) -> None
     for name in works:
         if name != "heavytop":
             report.ratio(f"{name} / heavytop", times[name] / times["heavytop"], PEERS)
+    if find_spec("mujoco") is None or find_spec("mujoco.mjx") is None:
+        report.missing.append("mujoco-mjx")
+    elif effort.seconds:
+        slope = _mjx_gradient(steps, h)
+        slope()  # compiles
+        begin = time.process_time()
+        slope()
+        report.ratio("MJX / heavytop", (time.process_time() - begin) / times["heavytop"], PEERS)
+        report.notes.append(
+            "MJX: jax.grad of a scan of mjx.step by the controls, a free body with four thrusts, no contacts, Euler's method in float64 instead of "
+            "Runge and Kutta's."
+        )
 
 
 def _jax_gradient(model: Any, q: np.ndarray, v: np.ndarray, inputs: np.ndarray, h: float) -> Work:
@@ -107,6 +120,35 @@ def _jax_gradient(model: Any, q: np.ndarray, v: np.ndarray, inputs: np.ndarray, 
 
     slope = jax.jit(jax.grad(loss))
     given = jnp.asarray(inputs)
+    return lambda: jax.block_until_ready(slope(given))
+
+
+def _mjx_gradient(steps: int, h: float) -> Work:
+    """``jax.grad`` of a scan of steps of MJX by the controls of a quadcopter."""
+    import jax  # pyright: ignore[reportMissingImports]
+    import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
+    import mujoco  # pyright: ignore[reportMissingImports]
+    from mujoco import mjx  # pyright: ignore[reportMissingImports]
+
+    jax.config.update("jax_enable_x64", True)
+    places = [(0.2, 0.0, 1), (0.0, 0.2, -1), (-0.2, 0.0, 1), (0.0, -0.2, -1)]
+    sites = "".join(f'<site name="m{k}" pos="{x} {y} 0"/>' for k, (x, y, _) in enumerate(places))
+    motors = "".join(f'<motor site="m{k}" gear="0 0 1 0 0 {0.02 * s}"/>' for k, (_, _, s) in enumerate(places))
+    model = mujoco.MjModel.from_xml_string(
+        f'<mujoco><option timestep="{h}"><flag contact="disable" constraint="disable"/></option><worldbody><body name="hull"><freejoint/>'
+        f'<inertial pos="0 0 0" mass="0.9" diaginertia="0.01 0.01 0.02"/>{sites}</body></worldbody><actuator>{motors}</actuator></mujoco>'
+    )
+    put, first = mjx.put_model(model), mjx.make_data(model)
+
+    def loss(u: Any) -> Any:
+        def step(data: Any, sample: Any) -> Any:
+            return mjx.step(put, data.replace(ctrl=sample)), None
+
+        last, _ = jax.lax.scan(step, first, u)
+        return last.qpos @ last.qpos + last.qvel[0]
+
+    slope = jax.jit(jax.grad(loss))
+    given = jnp.asarray(np.full((steps, 4), 2.2))
     return lambda: jax.block_until_ready(slope(given))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from math import atan2, cos, pi, sin
+from math import atan2, cos, pi, sin, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,8 @@ class Raptor:
     Parameters
     ----------
     period : of the samples, s; the policy was trained at 100 Hz.
+    strongest : thrust-to-weight ratio to which the motors of stronger vehicles are limited: the policy has no integral action and hovers next to its
+        goal where the throttle of hovering is far below those it knows (5 cm at a ratio of 10).
 
     Examples
     --------
@@ -39,6 +41,7 @@ class Raptor:
     """
 
     period: float = 0.01
+    strongest: float = 5.0
 
     @property
     def name(self) -> str:
@@ -52,7 +55,9 @@ class Raptor:
             raise StackError("RAPTOR needs the package foundation-policy: pip install 'heavytop[stacks]'.") from error
         policy: Any = Policy()
         policy.reset()
-        return RaptorLink(policy, *arrangement(vehicle))
+        lift = sum(rotor.thrust[1] for rotor in vehicle.airframe.rotors)
+        largest = min(sqrt(self.strongest * vehicle.weight / lift), 1.0)
+        return RaptorLink(policy, *arrangement(vehicle), largest)
 
 
 def arrangement(vehicle: Vehicle) -> tuple[list[int], float]:
@@ -93,8 +98,8 @@ def arrangement(vehicle: Vehicle) -> tuple[list[int], float]:
 class RaptorLink:
     """The policy in flight."""
 
-    def __init__(self, policy: Any, order: list[int], angle: float) -> None:
-        self.policy, self.order = policy, order
+    def __init__(self, policy: Any, order: list[int], angle: float, largest: float) -> None:
+        self.policy, self.order, self.largest = policy, order, largest
         self.axes = np.array([[cos(angle), -sin(angle), 0.0], [sin(angle), cos(angle), 0.0], [0.0, 0.0, 1.0]])
         self.angle, self.action = angle, np.zeros(4)
 
@@ -110,7 +115,7 @@ class RaptorLink:
         self.action = np.clip(self.policy.evaluate_step(seen_by_policy[None])[0], -1.0, 1.0)
         commands = [0.0] * 4
         for command, rotor in zip(self.action, self.order, strict=True):
-            commands[rotor] = 0.5 * (float(command) + 1.0)
+            commands[rotor] = 0.5 * (float(command) + 1.0) * self.largest
         return commands
 
     def close(self) -> None:
