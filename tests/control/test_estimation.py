@@ -21,7 +21,8 @@ from heavytop.control import (
     FunctionSensor,
     GyroSensor,
     HeightSensor,
-    Measured,
+    Instrumented,
+    ModelSensor,
     PoseSensor,
     PositionSensor,
     Sensor,
@@ -51,14 +52,14 @@ def cart_filter(delay: float = 0.0) -> Estimator:
 
 
 @cache
-def quadcopter(delay: float = 0.0, **options: float) -> Estimator:
+def quadcopter(delay: float = 0.0) -> Estimator:
     model = ht.library.quadcopter().derive()
     imu = (
         GyroSensor("hull", noise=0.01, bias=0.02, walk=1e-3),
         AccelerometerSensor("hull", noise=0.1, bias=0.1, walk=1e-2),
     )
     return ht.estimator(
-        model, [*imu, PoseSensor("hull", noise=POSE_NOISE, period=0.01, delay=delay, **options)], 2e-3, inputs="imu"
+        model, [*imu, PoseSensor("hull", noise=POSE_NOISE, period=0.01, delay=delay)], 2e-3, inputs="imu"
     )
 
 
@@ -127,7 +128,8 @@ def test_the_smoother_of_a_linear_system_is_exact_and_ends_at_the_filter() -> No
     back = own.filter(start, u, drawn.readings).covariance[0]
     assert np.all(np.diag(smoothed.covariance[0]) < np.diag(back))
     window = own.moving_horizon(start, u, drawn.readings, window=5)
-    assert np.abs(window.q - filtered.q).max() < 1e-11 and np.abs(window.covariance - filtered.covariance).max() < 1e-11
+    assert np.abs(window.q - filtered.q).max() < 1e-11
+    assert np.abs(window.covariance - filtered.covariance).max() < 1e-11
 
 
 # --- slopes --------------------------------------------------------------------------------------------------------------------
@@ -352,8 +354,10 @@ def test_outliers_are_gated_and_missing_readings_are_skipped() -> None:
     y = drawn.readings["encoder"].copy()
     y[50], y[60:70] = 3.0, np.nan
     found = own.filter(start, u, {"encoder": y})
-    assert not found.used["encoder"][50] and found.used["encoder"][[40, 49, 51]].all()
-    assert not found.used["encoder"][60:70].any() and np.isnan(found.nis["encoder"][65])
+    assert not found.used["encoder"][50]
+    assert found.used["encoder"][[40, 49, 51]].all()
+    assert not found.used["encoder"][60:70].any()
+    assert np.isnan(found.nis["encoder"][65])
     assert np.abs(found.q - drawn.q).max() < 0.05
     open_gate = ht.estimator(model, [EncoderSensor(model.q_names, noise=0.01)], H, disturbance=0.1)
     assert np.abs(open_gate.filter(start, u, {"encoder": y}).q - drawn.q).max() > 0.3
@@ -388,7 +392,7 @@ def test_the_unseen_directions_are_named() -> None:
     model = ht.library.quadcopter().derive()
     imu = GyroSensor("hull", noise=0.01), AccelerometerSensor("hull", noise=0.1)
 
-    def unseen(*sensors: object, **motion: np.ndarray) -> list[str]:
+    def unseen(*sensors: ModelSensor, **motion: np.ndarray) -> list[str]:
         return list(
             ht.estimator(model, [*imu, *sensors], 0.02, inputs="imu").observability(**motion, samples=50).unseen
         )
@@ -419,7 +423,7 @@ def test_a_law_on_estimates_balances_a_pole_that_only_encoders_see() -> None:
     law = ht.control.lqr(model, model.neutral())
     inner = own.observer(law, own.begin([0.0, 0.0], [0.0, 0.0], 0.1, 0.1))
     q = np.array([[0.0, 0.05], [0.1, -0.05]])
-    run = ht.simulate(model, (q, np.zeros((2, 2))), 4.0, 0.01, control=Measured(inner, model, encoders, members=2))
+    run = ht.simulate(model, (q, np.zeros((2, 2))), 4.0, 0.01, control=Instrumented(inner, model, encoders, members=2))
     assert np.abs(run.q[-50:]).max() < 0.02
     assert np.abs(run.channels["q_estimated"][50:-1] - run.q[50:-1]).max() < 0.01
     # the filter in the loop is the filter over arrays

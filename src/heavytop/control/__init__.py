@@ -49,7 +49,7 @@ from heavytop.control.estimation.observability import (
     Observability as Observability,
     observability as observability,
 )
-from heavytop.control.estimation.observed import Estimated as Estimated, Measured as Measured
+from heavytop.control.estimation.observed import Estimated as Estimated, Instrumented as Instrumented
 from heavytop.control.estimation.smoother import (
     Smoothed as Smoothed,
     moving_horizon as moving_horizon,

@@ -44,7 +44,17 @@ EQUAL = 1e-12
 
 
 class Drawn(NamedTuple):
-    """A random motion with its readings: states (n, *batch, ...), biases and readings by sensor, inputs as they were measured."""
+    """A random motion with its readings: states (n, *batch, ...), biases and readings by sensor, inputs as they were measured.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> own = ht.estimator(model, [ht.control.EncoderSensor(model.q_names, period=0.02)], 0.01, disturbance=0.1)
+    >>> drawn = own.draw(own.begin([0.5], [0.0]), np.zeros((3, 1)), seed=0)
+    >>> np.isfinite(drawn.readings["encoder"][:, 0])
+    array([ True, False,  True])
+    """
 
     q: np.ndarray
     v: np.ndarray
@@ -63,6 +73,15 @@ class Estimates:
     biases : sensor -> (n, *batch, size). nis : sensor -> (samples, *batch) squared normalised residuals, NaN without a reading.
     used : sensor -> (samples, *batch) whether a reading was used; the others were missing or rejected by the gate.
     last : memory (*batch, size) to go on from.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> own = ht.estimator(model, [ht.control.EncoderSensor(model.q_names, noise=0.01)], 0.01, disturbance=0.1)
+    >>> found = own.filter(own.begin([0.5], [0.0]), np.zeros((3, 1)), {"encoder": np.full((3, 1), 0.5)})
+    >>> found.q.shape, found.covariance.shape
+    ((3, 1), (3, 2, 2))
     """
 
     estimator: Estimator = field(repr=False)
@@ -295,7 +314,7 @@ class Estimator(Value):
         size = self.sensor(sensor).reading_size
         if y.shape[-1:] != (size,):
             raise wrong_shape(f"reading of {sensor!r}", ("...", size), y.shape)
-        there = np.isfinite(y).all(axis=-1)
+        there = np.asarray(np.isfinite(y).all(axis=-1))
         if not there.all():
             y = np.where(there[..., None], y, self._blank(sensor))
         return self.functions.update_kernels[sensor](z, y, there.astype(float))
@@ -360,7 +379,9 @@ class Estimator(Value):
                 raise wrong_shape(f"readings of {name!r}", (count, "...", self.sensor(name).reading_size), value.shape)
         batch = np.broadcast_shapes(z.shape[:-1], i.shape[1:-1], *(value.shape[1:-1] for value in y.values()))
         z = np.broadcast_to(z, (*batch, f.size)).copy()
-        there = {name: np.isfinite(value).all(axis=-1).reshape(count, -1).any(axis=-1) for name, value in y.items()}
+        there: dict[str, Any] = {
+            name: np.isfinite(value).all(axis=-1).reshape(count, -1).any(axis=-1) for name, value in y.items()
+        }
         nis = {name: np.full((count, *batch), np.nan) for name in y}
         used = {name: np.zeros((count, *batch), dtype=bool) for name in y}
         kept, times = [], []
@@ -607,12 +628,12 @@ def of_vehicle(model: Model, sensors: Sensors) -> tuple[ModelSensor, ...]:
         "gyro": GyroSensor, "accelerometer": AccelerometerSensor, "position": PositionSensor, "attitude": AttitudeSensor,
         "velocity": VelocitySensor,
     }  # fmt: skip
-    found = []
+    found: list[ModelSensor] = []
     for name, kind in kinds.items():
         own = getattr(sensors, name)
         if own is None:
             continue
-        place = {} if kind in (GyroSensor, AttitudeSensor) else {"at": at}
+        place: dict[str, Any] = {} if kind in (GyroSensor, AttitudeSensor) else {"at": at}
         bias = own.bias if kind is not AttitudeSensor else 0.0
         found.append(kind(frame, noise=max(own.noise, PERFECT), bias=bias, delay=float(np.max(own.delay)), **place))
     return tuple(found)

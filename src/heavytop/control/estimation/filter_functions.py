@@ -300,7 +300,7 @@ class FilterFunctions(Value):
         return {s.label: self.copy(s) for s, _ in self.copy_slots}
 
     def update(self, sensor: ModelSensor) -> Traced:
-        """(z, y, use) -> z after a reading y, unless ``use`` is zero or the gate rejects it; r (size,), its squared length and whether it was used."""
+        """(z, y, use) -> z after a reading y, unless ``use`` is zero or the gate rejects it; residual, its squared length, whether it was used."""
         z, y, use = symbol("z", self.size), symbol("y", sensor.reading_size), symbol("use")
         following, r, nis, used = self._updated(self.parts(z), sensor, y, use)
         outputs = {"z_next": self.joined(following), "r": r, "nis": nis, "used": used}

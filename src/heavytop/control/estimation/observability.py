@@ -1,7 +1,7 @@
 """Directions of the error that sensors cannot see, along a motion.
 
-The error e_0 at the start changes the readings by H_k F_{k-1} ... F_0 e_0. The rows of all samples, each divided by the noise of its sensor, have a null
-space: the directions that no reading shows.
+The error e_0 at the start changes the readings by H_k F_{k-1} ... F_0 e_0. The rows of all samples, each divided by the noise of its sensor, have a
+null space: the directions that no reading shows.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ def _named(own: Estimator, null: np.ndarray, q: np.ndarray, v: np.ndarray) -> di
 
 def _sparse_basis(null: np.ndarray) -> np.ndarray:
     """A basis of the columns in reduced echelon form: each direction has few entries."""
-    basis, row = null.T.copy(), 0
-    for _ in range(len(basis)):
+    basis = null.T.copy()
+    for row in range(len(basis)):
         j = int(np.argmax(np.abs(basis[row:]).max(axis=0)))
         k = row + int(np.argmax(np.abs(basis[row:, j])))
         basis[[row, k]] = basis[[k, row]]
@@ -152,7 +152,6 @@ def _sparse_basis(null: np.ndarray) -> np.ndarray:
         for other in range(len(basis)):
             if other != row:
                 basis[other] -= basis[other, j] * basis[row]
-        row += 1
     basis[np.abs(basis) < 1e-9] = 0.0
     return basis.T
 

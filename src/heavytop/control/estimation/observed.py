@@ -17,7 +17,7 @@ from heavytop.errors import ControlError
 from heavytop.system import Model
 
 
-class Measured(Wrapper):
+class Instrumented(Wrapper):
     """A controller with simulated readings of the sensors of any model as signals: noisy, biased and late.
 
     The signals have the names of the sensors. Every sample has a new reading; an estimator uses those that its sensors take. Readings of inputs and
@@ -34,7 +34,7 @@ class Measured(Wrapper):
     >>> from heavytop.control import EncoderSensor
     >>> model = ht.library.load("furuta").derive()
     >>> probe = ht.Feedback(lambda encoder: {"u": 0 * encoder[:1], "read": encoder}, ("encoder",))
-    >>> measured = Measured(probe, model, [EncoderSensor(model.q_names, noise=1e-3)])
+    >>> measured = Instrumented(probe, model, [EncoderSensor(model.q_names, noise=1e-3)])
     >>> run = ht.simulate(model, (np.array([0.1, 0.2]), np.zeros(2)), 0.1, 0.01, control=measured)
     >>> float(abs(run.channels["read"] - run.q).max()) < 5e-3
     True
@@ -130,7 +130,7 @@ class Measured(Wrapper):
 class Estimated(Wrapper):
     """A controller that is given the estimates of a filter instead of the state. For sampled control at the period of the estimator.
 
-    The readings are signals with the names of the sensors, from :class:`.Measured`; a sensor without a signal reads its output from the measured
+    The readings are signals with the names of the sensors, from :class:`.Instrumented`; a sensor without a signal reads its output from the measured
     state further out, such as that of :class:`.Sensed`. Reports ``nis``, the normalised squared residual of each sensor.
 
     Parameters
@@ -141,12 +141,12 @@ class Estimated(Wrapper):
     Examples
     --------
     >>> import heavytop as ht
-    >>> from heavytop.control import EncoderSensor, Measured
+    >>> from heavytop.control import EncoderSensor, Instrumented
     >>> model = ht.library.cart_pole().derive()
     >>> encoders = [EncoderSensor(model.q_names, noise=1e-3)]
     >>> filter_ = ht.estimator(model, encoders, 0.01, disturbance=0.1)
     >>> law = ht.control.lqr(model, model.neutral())
-    >>> loop = Measured(filter_.observer(law, filter_.begin([0.0, 0.05], [0.0, 0.0])), model, encoders)
+    >>> loop = Instrumented(filter_.observer(law, filter_.begin([0.0, 0.05], [0.0, 0.0])), model, encoders)
     >>> run = ht.simulate(model, ([0.0, 0.05], [0.0, 0.0]), 5.0, 0.01, control=loop)
     >>> bool(abs(run.q[-1]).max() < 0.02)
     True

@@ -30,6 +30,14 @@ class Smoothed:
     ----------
     t : (n,) s. q, v : (n, *batch, nq), (n, *batch, nv). biases : sensor -> (n, *batch, size). covariance : (n, *batch, ne, ne).
     change : largest entry of the last correction, small once the iterations have converged.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> own = ht.estimator(model, [ht.control.EncoderSensor(model.q_names, noise=0.01)], 0.01, disturbance=0.1)
+    >>> own.smooth(own.begin([0.5], [0.0]), np.zeros((3, 1)), {"encoder": np.full((3, 1), 0.5)}, iterations=3).change < 1e-9
+    True
     """
 
     t: np.ndarray
@@ -122,7 +130,7 @@ def moving_horizon(
     for k in range(len(i)):
         begin = max(0, k + 1 - window)
         if k:
-            nx, F, Q = own.functions.slopes_kernel(x[-1], b[-1], i[k - 1], filtered.t[k - 1])
+            nx, _F, _Q = own.functions.slopes_kernel(x[-1], b[-1], i[k - 1], filtered.t[k - 1])
             x, b = np.concatenate([x, nx[None]]), np.concatenate([b, b[-1:]])
         if k + 1 > window:  # the window moves: predict its first state without the reading that leaves
             motion = _Motion(x[:2], b[:2], *first, P0)
