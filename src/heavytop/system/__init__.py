@@ -28,6 +28,7 @@ from heavytop.system.description.moments import (
 )
 from heavytop.system.description.shapes import (
     MESH_FORMATS,
+    Bore as Bore,
     Box as Box,
     Capsule as Capsule,
     Cylinder as Cylinder,
