@@ -38,6 +38,7 @@ from heavytop.system import (
     Free as Free,
     FunctionTask as FunctionTask,
     GazeTask as GazeTask,
+    HeightGrid as HeightGrid,
     Inertia as Inertia,
     JointElement as JointElement,
     JointForce as JointForce,

@@ -679,7 +679,7 @@ class System(Portable, Shown):
 
         Parameters
         ----------
-        height : ``height(x, y)`` in m, in NumPy notation; None: z = 0.
+        height : ``height(x, y)`` in m, in NumPy notation, or an ``ht.HeightGrid``; None: z = 0.
         frame : body or frame that carries it, "world" by default.
         friction : Coulomb's coefficient of contacts that give none.
         name : for :meth:`contact`.
