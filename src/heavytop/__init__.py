@@ -25,6 +25,7 @@ from heavytop import coordinates as coordinates, errors as errors, geometry as g
 from heavytop._arrays import matrix as matrix, vector as vector
 from heavytop._version import __version__ as __version__
 from heavytop.system import (
+    Bore as Bore,
     Box as Box,
     Capsule as Capsule,
     CenterOfMassTask as CenterOfMassTask,
@@ -40,6 +41,7 @@ from heavytop.system import (
     Free as Free,
     FunctionTask as FunctionTask,
     GazeTask as GazeTask,
+    HeightGrid as HeightGrid,
     Inertia as Inertia,
     JointElement as JointElement,
     JointForce as JointForce,

@@ -18,7 +18,7 @@ from heavytop.equations import Equations
 from heavytop.equations.equations import QUANTITIES
 from heavytop.errors import UnknownNameError
 
-SYSTEMS = [name.replace(":N", ":3") for name in library.names()] + ["chain:1", "chain:7"]
+SYSTEMS = [name.replace(":N", ":3") for name in library.names(contact=False)] + ["chain:1", "chain:7"]
 LARGE = ("tricopter-load", "panda", "chain:7")
 
 

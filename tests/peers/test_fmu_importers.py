@@ -14,7 +14,7 @@ pytestmark = pytest.mark.peers
 fmpy = pytest.importorskip("fmpy")
 validation = pytest.importorskip("fmpy.validation")
 
-SYSTEMS = [n.replace(":N", ":3") for n in ht.library.names()]
+SYSTEMS = [n.replace(":N", ":3") for n in ht.library.names(contact=False)]
 ROBOTS = [
     "ur_description/urdf/ur5_robot.urdf",
     "solo_description/robots/solo12.urdf",

@@ -235,7 +235,7 @@ def test_batches_run_all_trajectories(tmp_path: Path) -> None:
     assert other["q"][:2] == pytest.approx(run.q[-1, 3], rel=1e-11)
 
 
-SYSTEMS = [name.replace(":N", ":4") for name in ht.library.names()]
+SYSTEMS = [name.replace(":N", ":4") for name in ht.library.names(contact=False)]
 
 
 @pytest.mark.thorough

@@ -20,7 +20,7 @@ ROUND = (
     ht.Points([(0.1, 0.2, 0.3), (0.0, -0.4, 0.1)], 0.05),
 )
 LOW = (ht.Ellipsoid((0.3, 0.2, 0.1)), ht.Cylinder(0.3, 0.4), ht.Rim(0.25))
-SOLIDS = (ht.Sphere(0.4), ht.Capsule(0.3, 0.6), ht.Box((0.5, 0.6, 0.7)), ht.Cylinder(0.4, 0.5))
+SOLIDS = (ht.Sphere(0.4), ht.Capsule(0.3, 0.6), ht.Box((0.5, 0.6, 0.7)), ht.Cylinder(0.4, 0.5), ht.Bore(2.0))
 HILLS = Height(lambda x, y: 0.1 * np.sin(2.0 * x) + 0.05 * x * y)
 PAIRS = [
     *((shape, Plane()) for shape in (*ROUND, *LOW)),

@@ -12,13 +12,22 @@ from collections.abc import Callable
 import numpy as np
 
 from heavytop.errors import ModelError, unknown_name
+from heavytop.library.clearance import (
+    STARTS as _LOOSE_STARTS,
+    loose_four_bar as loose_four_bar,
+    slider_crank as slider_crank,
+    woodpecker as woodpecker,
+)
 from heavytop.library.contact import (
+    STARTS as _CONTACT_STARTS,
+    billiard as billiard,
     bouncing_ball as bouncing_ball,
     euler_disc as euler_disc,
     gripper as gripper,
     rattleback as rattleback,
     resting_on_ground as resting_on_ground,
     rocking_block as rocking_block,
+    tippe_top as tippe_top,
 )
 from heavytop.library.copters import quadcopter as quadcopter, tricopter_load as tricopter_load
 from heavytop.library.mechanisms import (
@@ -61,6 +70,14 @@ _BUILDERS: dict[str, Callable[[], System]] = {
         andrews, bricard, governor, skate, chaplygin_sleigh, rolling_disc, rolling_ball, car, snakeboard,
     )
 }  # fmt: skip
+_TOUCHING: dict[str, Callable[[], System]] = {
+    builder.__name__.replace("_", "-"): builder
+    for builder in (
+        bouncing_ball, billiard, rocking_block, euler_disc, rattleback, gripper, tippe_top, slider_crank, loose_four_bar,
+        woodpecker,
+    )
+}  # fmt: skip
+"""Systems with contact, most of them rigid, for ``integrator="moreau"``."""
 _COUNTED: dict[str, Callable[[int], System]] = {"chain": chain, "random-chain": random_chain, "four-bars": four_bars}
 _DEFAULT_COUNT = {"chain": 5, "random-chain": 5, "four-bars": 2}
 
@@ -69,12 +86,14 @@ _STARTS: dict[str, Callable[[Model], tuple[np.ndarray, np.ndarray]]] = {
     "andrews": _andrews_start,
     "four-bars": _four_bars_start,
     "governor": _governor_start,
+    **_CONTACT_STARTS,
+    **_LOOSE_STARTS,
 }
 
 
 _LARGEST = 50
 """Bodies of the largest chain whose name :func:`name_of` finds."""
-_STEPS = {"andrews": 1e-5, "governor": 2e-4}
+_STEPS = {"andrews": 1e-5, "governor": 2e-4, "tippe-top": 5e-5, "slider-crank": 1e-4, "woodpecker": 1e-4}
 
 
 def step(name: str) -> float:
@@ -97,13 +116,13 @@ def start(name: str, model: Model) -> tuple[np.ndarray, np.ndarray] | None:
     return _STARTS[kind](model) if kind in _STARTS else None
 
 
-def names() -> tuple[str, ...]:
-    """Names for :func:`load`; ``chain:N`` denotes a chain of N links.
+def names(contact: bool = True) -> tuple[str, ...]:
+    """Names for :func:`load`; ``chain:N`` denotes a chain of N links. ``contact``: also systems with contact.
 
-    >>> "furuta" in names()
-    True
+    >>> "furuta" in names(), "rattleback" in names(contact=False)
+    (True, False)
     """
-    return (*_BUILDERS, *(f"{name}:N" for name in _COUNTED))
+    return (*_BUILDERS, *(_TOUCHING if contact else ()), *(f"{name}:N" for name in _COUNTED))
 
 
 def summaries() -> dict[str, str]:
@@ -112,7 +131,7 @@ def summaries() -> dict[str, str]:
     >>> summaries()["pendulum"]
     'A point mass m on a rod of length l without mass'
     """
-    builders = {**_BUILDERS, **{f"{name}:N": builder for name, builder in _COUNTED.items()}}
+    builders = {**_BUILDERS, **_TOUCHING, **{f"{name}:N": builder for name, builder in _COUNTED.items()}}
     first = lambda text: re.split(r"[:;]|\.\s|\.$", " ".join(text.replace("``", "").split()))[0]  # noqa: E731
     return {name: first(builder.__doc__ or "") for name, builder in builders.items()}
 
@@ -124,7 +143,11 @@ def name_of(model: Model) -> str | None:
     'chain:4'
     """
     bodies = len(model.body_names)
-    candidates = [*_BUILDERS, *(f"{kind}:{n}" for kind in _COUNTED for n in (bodies, (bodies - 1) // 2) if n >= 1)]
+    candidates = [
+        *_BUILDERS,
+        *_TOUCHING,
+        *(f"{kind}:{n}" for kind in _COUNTED for n in (bodies, (bodies - 1) // 2) if n >= 1),
+    ]
     for name in candidates:
         system = load(name) if bodies <= _LARGEST or ":" not in name else None
         if system is not None and system.name == model.name:
@@ -145,10 +168,11 @@ def load(name: str) -> System:
     'heavy top'
     """
     kind, colon, count = name.strip().replace("_", "-").partition(":")
-    if kind in _BUILDERS:
+    single = _BUILDERS | _TOUCHING
+    if kind in single:
         if colon:
             raise ModelError(f"{kind!r} takes no number, got {name!r}; only {', '.join(_COUNTED)} do.")
-        return _BUILDERS[kind]()
+        return single[kind]()
     if kind not in _COUNTED:
         raise unknown_name("built-in system", name, names())
     if colon and not count.isdecimal():

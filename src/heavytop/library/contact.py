@@ -1,6 +1,11 @@
-"""Systems with rigid contact, for ``integrator="moreau"``: a bouncing ball, a rocking block, Euler's disc, a rattleback, a gripper."""
+"""Bodies that touch: bouncing ball, billiard, rocking block, Euler's disc, rattleback, gripper, tippe top.
+
+Contact is rigid, for ``integrator="moreau"``, except for the tippe top, whose patch needs compliant contact and any other integrator.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -9,6 +14,8 @@ from heavytop.geometry import se3, so3
 from heavytop.system import Box, Cylinder, Ellipsoid, Free, Inertia, JointForce, Model, Prismatic, Rim, Sphere, System
 
 STEEL, WOOD, PAINT = "#8d99a6", "#b5803c", "#d55e00"
+BALL = 0.028575
+"""Radius of a billiard ball in m."""
 
 
 def bouncing_ball() -> System:
@@ -95,6 +102,103 @@ def gripper() -> System:
         system.contact("box", f"{side} pad", box, friction=0.4)
         system.input(side, JointForce(side))
     return system
+
+
+def billiard() -> System:
+    """Four billiard balls of 170 g on a cloth: friction 0.2 with the cloth, 0.06 and restitution 0.95 among the balls.
+
+    >>> billiard().derive(native=False).body_names
+    ('cue', 'one', 'two', 'three')
+    """
+    ball, names = Sphere(BALL), ("cue", "one", "two", "three")
+    system = System(name="billiard")
+    inertia = Inertia(0.17, moment_at_com=np.full(3, 0.4 * 0.17 * BALL**2))
+    system.ground(friction=0.2)
+    for k, (name, color) in enumerate(zip(names, ("#f0ead6", "#e69f00", "#0072b2", "#d55e00"), strict=True)):
+        system.body(name, joint=Free(velocity="mixed"), inertia=inertia)
+        system.shape(name, ball, color=color)
+        system.contact(name, "ground", ball, restitution=0.5)
+        for other in names[:k]:
+            system.contact(name, other, ball, against=ball, friction=0.06, restitution=0.95, name=f"{name} and {other}")
+    return system
+
+
+def billiard_start(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Three balls in a triangle 1 mm apart, the cue ball with 2 m/s and side spin on its way to them."""
+    q, v = model.neutral().reshape(4, 12), np.zeros((4, 6))
+    apart = 2.0 * BALL + 1e-3
+    q[:, :3] = [(-0.5, 0.004, BALL), (0.0, 0.0, BALL), *((0.87 * apart, s * 0.5 * apart, BALL) for s in (1, -1))]
+    v[0, 0], v[0, 5] = 2.0, 30.0
+    return q.ravel(), v.ravel()
+
+
+def tippe_top() -> System:
+    """A tippe top of 6 g, data of Leine and Glocker 2003: a sphere with a low centre of mass and a stem, which turns over.
+
+    Friction of a point would not turn it over fast; its contact is compliant with a small patch (Coulomb and Contensou).
+
+    >>> tippe_top().derive(native=False).nv
+    6
+    """
+    mass, radius, low, stem, above = 6e-3, 0.015, 0.003, 0.005, 0.016
+    system = System(name="tippe top")
+    inertia = Inertia(mass, moment_at_com=(8e-7, 8e-7, 7e-7))
+    system.body("top", joint=Free(velocity="mixed"), inertia=inertia)  # at the centre of mass
+    system.shape("top", Sphere(radius), (0.0, 0.0, low), WOOD)
+    system.shape("top", Cylinder(0.3 * stem, 0.012), (0.0, 0.0, low + radius), PAINT)
+    system.shape("top", Sphere(stem), (0.0, 0.0, low + above), PAINT)
+    system.ground(friction=system.parameter("friction", 0.3))
+    soft = {"stiffness": 1e5, "restitution": (0.3, 1.0), "slip_speed": 5e-3, "patch": 5e-4}
+    system.contact("top", "ground", Sphere(radius), at=(0.0, 0.0, low), name="body", **soft)
+    system.contact("top", "ground", Sphere(stem), at=(0.0, 0.0, low + above), name="stem", **soft)
+    return system
+
+
+def tippe_top_start(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Spinning at 180 rad/s, tilted by 0.1 rad."""
+    tilt = np.asarray(so3.rotation_about("x", 0.1))
+    q, v = model.neutral(), np.zeros(6)
+    q[3:12] = tilt.T.ravel()
+    q[2], v[5] = 0.015 - 0.003 * np.cos(0.1), 180.0
+    return q, v
+
+
+def _dropped(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The ball 1 m above the ground, moving along and with backspin."""
+    q, v = model.neutral(), np.zeros(6)
+    q[2], v[0], v[4] = 1.05, 0.5, -20.0
+    return q, v
+
+
+def _tilted(
+    axis: str, angle: float, omega: tuple[float, float, float], world: bool = True
+) -> Callable[[Model], tuple[np.ndarray, np.ndarray]]:
+    """A free body on the ground, turned about an axis, with an angular velocity (world axes) about its lowest point.
+
+    ``world``: whether the linear velocity of its joint is in world axes, not in body axes.
+    """
+
+    def begin(model: Model) -> tuple[np.ndarray, np.ndarray]:
+        turned = np.asarray(so3.rotation_about(axis, angle))
+        q = model.neutral()
+        q[3:12] = turned.T.ravel()
+        q = resting_on_ground(model, q)
+        gap, points, *_ = model.traced("contact_points").interpret(q, model.parameter_vector())
+        arm = points.reshape(-1, 3)[int(np.argmin(gap))] - q[:3]
+        velocity = np.cross(arm, omega)
+        return q, np.concatenate([velocity if world else turned.T @ velocity, turned.T @ np.array(omega)])
+
+    return begin
+
+
+STARTS: dict[str, Callable[[Model], tuple[np.ndarray, np.ndarray]]] = {
+    "bouncing-ball": _dropped,
+    "rocking-block": _tilted("y", 0.2, (0.0, 0.0, 0.0)),
+    "euler-disc": _tilted("x", 0.3, (0.0, 0.0, 30.0)),
+    "rattleback": _tilted("x", np.deg2rad(0.5), (0.0, 0.0, -5.0), world=False),
+    "billiard": billiard_start,
+    "tippe-top": tippe_top_start,
+}
 
 
 def resting_on_ground(model: Model, q: Array) -> np.ndarray:

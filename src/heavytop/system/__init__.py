@@ -5,6 +5,7 @@ from heavytop.system.composition import scene as scene
 from heavytop.system.constraints.prescribed_motion import PrescribedMotions
 from heavytop.system.constraints.scaling import ASSEMBLED, CLOSED, OPEN
 from heavytop.system.contacts.contact import Candidate, Contact, Ground
+from heavytop.system.contacts.height_grid import HeightGrid as HeightGrid
 from heavytop.system.contacts.rows import DRY, HELD, POINT, ContactRows, RowUnit
 from heavytop.system.contacts.surfaces import Height, Plane, Solid
 from heavytop.system.description import GRAVITY, TIME, WORLD
@@ -28,6 +29,7 @@ from heavytop.system.description.moments import (
 )
 from heavytop.system.description.shapes import (
     MESH_FORMATS,
+    Bore as Bore,
     Box as Box,
     Capsule as Capsule,
     Cylinder as Cylinder,

@@ -30,7 +30,7 @@ from heavytop.system.description.description import Basis, Description, Function
 from heavytop.system.description.graph import Edge, FrameGraph, check_pose, placement
 from heavytop.system.description.inputs import Input
 from heavytop.system.description.moments import Damping, Inertia, Moments, SpringSet, Stiffness
-from heavytop.system.description.shapes import PlacedShape, Points, Rim, Shape, color_of
+from heavytop.system.description.shapes import Bore, PlacedShape, Points, Rim, Shape, color_of
 from heavytop.system.dynamics.rheonomic import depends_on_time
 from heavytop.system.forces import (
     Armature,
@@ -694,7 +694,7 @@ class System(Portable, Shown):
 
         Parameters
         ----------
-        height : ``height(x, y)`` in m, in NumPy notation; None: z = 0.
+        height : ``height(x, y)`` in m, in NumPy notation, or an ``ht.HeightGrid``; None: z = 0.
         frame : body or frame that carries it, "world" by default.
         friction : Coulomb's coefficient of contacts that give none.
         name : for :meth:`contact`.
@@ -720,7 +720,7 @@ class System(Portable, Shown):
         shape: Shape | Points | Rim | None = None,
         *,
         at: Array | None = None,
-        against: Shape | None = None,
+        against: Shape | Bore | None = None,
         friction: Array | None = None,
         restitution: Array | tuple[float, float] | None = None,
         stiffness: Array | None = None,
@@ -741,7 +741,8 @@ class System(Portable, Shown):
         partner : ground (:meth:`ground`), or a body or frame: its plane z = 0, or the surface ``against``.
         shape : ``ht.Sphere``, ``Capsule``, ``Ellipsoid``, ``Box``, ``Cylinder``, ``Rim``, ``Points`` or ``Mesh`` (the hull, at most 64 points).
         at : where the shape is in the body frame: a position (3,), a pose (4, 4), or None.
-        against : ``ht.Sphere``, ``Capsule``, ``Box`` or ``Cylinder`` around the origin of ``partner``; not for grounds.
+        against : ``ht.Sphere``, ``Capsule``, ``Box`` or ``Cylinder`` around the origin of ``partner``, or a hole along its z axis, ``ht.Bore``; not
+            for grounds.
         friction : Coulomb's coefficient; None: that of the ground.
         restitution : Newton's coefficient, from 0 to 1, 0 by default. Of compliant contacts (coefficient, speed in m/s): it falls with the speed; a
             number belongs to 1 m/s, and (0.2, 1.0) is the default.

@@ -22,7 +22,7 @@ from heavytop._arrays import Array, as_array, components, concatenate, jacobian,
 from heavytop._format import Brief
 from heavytop.compile import NOT_MATH, Traced, holds_nan, on_symbols, trace_of
 from heavytop.errors import ModelError
-from heavytop.system.description.shapes import Box, Capsule, Cylinder, Sphere
+from heavytop.system.description.shapes import Bore, Box, Capsule, Cylinder, Sphere
 
 TINY = 1e-30
 """Added to squared lengths (m^2) under a root, so that its derivative is finite at the centre of a solid."""
@@ -107,7 +107,7 @@ class Height(Brief, ContactSurface):
 
 @dataclass(frozen=True)
 class Solid(ContactSurface):
-    """The surface of a sphere, capsule, box or cylinder around the origin of a frame.
+    """The surface of a sphere, capsule, box or cylinder around the origin of a frame, or the inside of a bore along its z axis.
 
     >>> gap, normal = Solid(Box((2.0, 2.0, 2.0))).touch(np.array([1.5, 0.0, 0.2]), 0.1)
     >>> round(float(gap), 9), normal
@@ -117,9 +117,9 @@ class Solid(ContactSurface):
     shape: Any
 
     def __post_init__(self) -> None:
-        if not isinstance(self.shape, Sphere | Capsule | Box | Cylinder):
+        if not isinstance(self.shape, Sphere | Capsule | Box | Cylinder | Bore):
             raise ModelError(
-                f"a contact meets the surface of an ht.Sphere, Capsule, Box or Cylinder, got {self.shape!r}. Give the other body the shape, or "
+                f"a contact meets the surface of an ht.Sphere, Capsule, Box, Cylinder or Bore, got {self.shape!r}. Give the other body the shape, or "
                 "use points of both bodies in two contacts."
             )
 
@@ -164,6 +164,12 @@ def _from_cylinder(cylinder: Cylinder, p: Array) -> tuple[Array, Array]:
     return distance, vector(out * x / radial, out * y / radial, sign * up)
 
 
+def _from_bore(bore: Bore, p: Array) -> tuple[Array, Array]:
+    x, y, _ = components(p)
+    radial = np.sqrt(x * x + y * y + TINY)
+    return bore.radius - radial, vector(-x / radial, -y / radial, 0.0 * x)
+
+
 def _from_corner(depth: list[Array]) -> tuple[Array, list[Array]]:
     """Distance and normal of a point from the corner of orthogonal faces, ``depth`` in front of each (negative: behind).
 
@@ -189,4 +195,5 @@ _DISTANCE: dict[type, Callable[[Any, Array], tuple[Array, Array]]] = {
     Capsule: _from_capsule,
     Box: _from_box,
     Cylinder: _from_cylinder,
+    Bore: _from_bore,
 }

@@ -209,6 +209,17 @@ class Rim(_Solid):
 
 
 @dataclass(frozen=True)
+class Bore(_Solid):
+    """A round hole of ``radius`` in m along z, in which a pin has clearance. For the partner of a contact; it has no volume.
+
+    >>> Bore(0.06).radius
+    0.06
+    """
+
+    radius: float
+
+
+@dataclass(frozen=True)
 class Points:
     """Points at ``positions`` (n, 3) in m, each with the same ``radius`` in m (0: sharp). For contacts; they have no volume.
 

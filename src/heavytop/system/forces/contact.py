@@ -31,7 +31,7 @@ from heavytop.geometry import se3, so3
 from heavytop.system.contacts.contact import Candidate, Contact
 from heavytop.system.contacts.features import features
 from heavytop.system.contacts.surfaces import Height, Plane, Solid
-from heavytop.system.description.shapes import Ellipsoid
+from heavytop.system.description.shapes import Bore, Ellipsoid
 from heavytop.system.forces.base import ForceElement, Line, PairElement
 
 HERTZ = 1.5
@@ -116,7 +116,7 @@ class CompliantContact(Brief, PairElement):
         center = se3.position(pose) + np.matvec(se3.rotation(pose), se3.position(at))
         if isinstance(surface, Plane):
             return center[2] < reach(shape)
-        if isinstance(surface, Solid):
+        if isinstance(surface, Solid) and not isinstance(surface.shape, Bore):
             far = reach(shape) + reach(surface.shape)
             return np.vecdot(center, center) < far * far
         return None
