@@ -70,6 +70,7 @@ def identify(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import heavytop as ht
     >>> model = ht.library.pendulum().derive()
     >>> run = ht.simulate(model, ([1.0], [0.0]), until=4.0, step=0.01, parameters={"l": 1.3})
@@ -129,7 +130,7 @@ def identify(
         short = max(2, min(shortest // 4, round(0.5 / trials[0].step)))
         z = search(short, z)[1].point.z
     shooting, fit = search(length, z)
-    for text in unexplained(_compared(observed, shooting, fit)):
+    for text in unexplained(_compared(observed, shooting, fit)) if free_starts else ():
         warnings.warn(text, LogWarning, stacklevel=2)
     return Identification.of(model, shooting, fit, list(inputs), source)
 

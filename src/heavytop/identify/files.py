@@ -55,17 +55,29 @@ def airframe_text(found: Identification, text: str) -> str:
     coefficient = p["thrust"] / top**2
     hover = np.sqrt(p["mass"] * 9.81 / count / coefficient)
     ratio = p["torque_ratio"] if p["torque_ratio"] > 0 else propulsion.drag_ratio
-    top_keys: dict[str, Any] = {"moment": [p["moment_x"], p["moment_y"], p["moment_z"]]}
+    top_keys: dict[str, Any] = {"moment": _moments(p["moment_x"], p["moment_y"], p["moment_z"], plant)}
+    if "com_x" in found.values:
+        com = plant.hull.com
+        top_keys["com"] = [float(com[0]) + p["com_x"], float(com[1]) + p["com_y"], float(com[2])]
     rotor_keys: dict[str, Any] = {
         "thrust_coefficient": coefficient,
         "torque_coefficient": coefficient * ratio,
         "rotor_drag": 0.5 * (p["drag_x"] + p["drag_y"]) / (count * hover),
         "inflow": p["drag_z"] / (count * hover),
     }
-    if "lag" in found.values:
+    if "lag" in found.values and "lag" not in found.at_bounds:
         rotor_keys["time_constant"] = found.values["lag"]
     text = _with_keys(text, None, top_keys)
     return _with_keys(text, "rotors", rotor_keys)
+
+
+def _moments(x: float, y: float, z: float, plant: CommandPlant) -> list[float]:
+    """Moments of a body: that about z, which flights do not determine, keeps its ratio to the others; equal ones if a flat body has no such."""
+    before = np.diag(plant.hull.moment)
+    z = z * (x + y) / float(before[0] + before[1])
+    if 2 * max(x, y, z) >= x + y + z:
+        x = y = 0.5 * (x + y)
+    return [x, y, z]
 
 
 def _with_keys(text: str, table: str | None, values: dict[str, Any]) -> str:

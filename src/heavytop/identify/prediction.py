@@ -31,7 +31,7 @@ class OpenLoopPrediction(Brief):
     >>> run = ht.simulate(model, ([1.0], [0.0]), until=2.0, step=0.01)
     >>> ahead = ht.identify(model, run, parameters=["l"], outputs=["q"]).predict(run, horizon=0.2)
     >>> ahead.t.shape, ahead.errors["q"].shape
-    ((21,), (21, 9))
+    ((21,), (21, 10))
     """
 
     t: np.ndarray

@@ -112,7 +112,7 @@ class BaseParameters(Brief):
     >>> arm = ht.library.double_pendulum().derive()
     >>> q, v, a = np.random.default_rng(0).standard_normal((3, 50, 2))
     >>> ht.identify.base_parameters(arm, q, v, a, arm.inverse_dynamics(q, v, a)).combinations.shape
-    (4, 20)
+    (6, 20)
     """
 
     values: np.ndarray
@@ -165,7 +165,7 @@ def base_parameters(model: Model | Regressor, q: Any, v: Any, a: Any, torques: A
     >>> q, v, a = rng.standard_normal((3, 50, 2))
     >>> found = ht.identify.base_parameters(arm, q, v, a, arm.inverse_dynamics(q, v, a))
     >>> len(found.values), np.allclose(found.torques(q, v, a), arm.inverse_dynamics(q, v, a))
-    (4, True)
+    (6, True)
     """
     from scipy.linalg import qr
 
