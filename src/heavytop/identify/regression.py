@@ -192,15 +192,15 @@ def base_parameters(model: Model | Regressor, q: Any, v: Any, a: Any, torques: A
     combinations[:, kept] = np.eye(rank)
     combinations[:, others] = np.linalg.lstsq(flat[:, kept], flat[:, others], rcond=None)[0]
     combinations[np.abs(combinations) < 1e-10] = 0.0
-    noise = np.ones(nv)
-    values = np.zeros(rank)
-    for _ in range(3):  # levels of the noise of each joint, then the weights of its torques
+    noise = estimate = np.ones(nv)
+    size = np.maximum(np.sqrt(np.mean(target**2, axis=0)), 1e-300)
+    for _ in range(4):  # levels of the noise of each joint, then the weights of its torques
+        noise = estimate
         A = (Y[..., kept] / noise[:, None]).reshape(n * nv, rank)
         scale = 1.0 / np.linalg.norm(A, axis=0)
         values = scale * np.linalg.lstsq(A * scale, (target / noise).reshape(-1), rcond=None)[0]
         left = target - np.matvec(Y[..., kept], values)
-        size = np.sqrt(np.mean(target**2, axis=0))
-        noise = np.maximum(np.sqrt((left**2).sum(axis=0) / (n - rank / nv)), 1e-12 * np.maximum(size, 1e-300))
+        estimate = np.maximum(np.sqrt((left**2).sum(axis=0) / (n - rank / nv)), 1e-12 * size)
     inverse = np.linalg.inv(np.linalg.qr(A * scale, mode="r"))
     deviations = scale * np.linalg.norm(inverse, axis=1)
     return BaseParameters(values, deviations, combinations, kept, noise, regressor)
