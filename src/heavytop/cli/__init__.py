@@ -13,12 +13,13 @@ from heavytop.cli.derive import derive, show
 from heavytop.cli.doctor import doctor
 from heavytop.cli.export import export
 from heavytop.cli.fly import cockpit, fly
+from heavytop.cli.identify import identify
 from heavytop.cli.plan import plan
 from heavytop.cli.simulate import simulate
 from heavytop.cli.sweep import sweep
 from heavytop.cli.terminal import Shell
 
-COMMANDS = (fly, cockpit, derive, simulate, sweep, plan, show, export, bench, doctor)
+COMMANDS = (fly, cockpit, derive, simulate, sweep, plan, identify, show, export, bench, doctor)
 
 
 app = Shell(

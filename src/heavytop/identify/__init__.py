@@ -8,8 +8,14 @@ from inspect import signature
 from types import ModuleType
 
 from heavytop.identify.api import identify as identify
+from heavytop.identify.copter import airborne as airborne, identify_copter as identify_copter
 from heavytop.identify.outputs import MeasuredOutput as MeasuredOutput
 from heavytop.identify.prediction import OpenLoopPrediction as OpenLoopPrediction
+from heavytop.identify.regression import (
+    BaseParameters as BaseParameters,
+    Regressor as Regressor,
+    base_parameters as base_parameters,
+)
 from heavytop.identify.result import Identification as Identification
 from heavytop.identify.trials import LogWarning as LogWarning
 from heavytop.identify.unknowns import (

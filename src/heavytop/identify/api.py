@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from heavytop.errors import IdentificationError, SimulationError
+from heavytop.identify.contradictions import contradictions, unexplained
 from heavytop.identify.fit import FitSettings, LeastSquares
 from heavytop.identify.outputs import Outputs, free_body
 from heavytop.identify.result import Identification
 from heavytop.identify.shooting import SearchPoint, WindowShooting, cut
 from heavytop.identify.starts import Starts
-from heavytop.identify.trials import trials_of
+from heavytop.identify.trials import LogWarning, trials_of
 from heavytop.identify.unknowns import Unknowns
 from heavytop.simulate import as_dynamics
 
@@ -43,8 +45,8 @@ def identify(
     model : a derived model, a vehicle, or :class:`~heavytop.simulate.Dynamics`.
     logs : one or several: datasets of ``ht.load_log``, runs, or dictionaries of arrays "t" (n,), "u" (n, nu) and signals (n, m). Samples must be
         even in time; NaN marks what was not measured.
-    parameters : names of parameters of the model, :class:`UnknownParameter` (start, bounds, prior), :class:`BodyInertia`, :class:`Delay`, :class:`Lag`,
-        :class:`Bias`.
+    parameters : names of parameters of the model, :class:`UnknownParameter` (start, bounds, prior), :class:`BodyInertia`,
+        :class:`Delay`, :class:`Lag`, :class:`Bias`.
     outputs : measured signals by name, or :class:`MeasuredOutput`.
     inputs : signals of the log that are the inputs of the model, in order; default: "u", or "motors". They are held between samples.
     window : length of the windows in s (prediction error over many samples); None: one window over each whole log (output error), searched from the
@@ -68,6 +70,7 @@ def identify(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import heavytop as ht
     >>> model = ht.library.pendulum().derive()
     >>> run = ht.simulate(model, ([1.0], [0.0]), until=4.0, step=0.01, parameters={"l": 1.3})
@@ -87,6 +90,9 @@ def identify(
         got = trials[0].signals[item.signal].shape[1]
         if got != size:
             raise IdentificationError(f"the signal {item.signal!r} of the log has {got} columns, its output {size}.")
+    for trial in trials:
+        for text in contradictions(trial):
+            warnings.warn(text, LogWarning, stacklevel=2)
     values = dict(zip(dynamics.parameter_names, dynamics.parameter_vector().tolist(), strict=True))
     sizes = dict(zip(observed.signals, observed.sizes, strict=True))
     unknowns = Unknowns(parameters, values, sizes, len(trials), dynamics.u_names)
@@ -124,7 +130,22 @@ def identify(
         short = max(2, min(shortest // 4, round(0.5 / trials[0].step)))
         z = search(short, z)[1].point.z
     shooting, fit = search(length, z)
+    for text in unexplained(_compared(observed, shooting, fit)) if free_starts else ():
+        warnings.warn(text, LogWarning, stacklevel=2)
     return Identification.of(model, shooting, fit, list(inputs), source)
+
+
+def _compared(observed: Outputs, shooting: WindowShooting, fit: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Signal -> residuals and measured values, NaN where nothing was measured; for those with as many residuals as entries."""
+    found, first, entry = {}, 0, 0
+    windows = shooting.windows
+    for item, size, measured in zip(observed.items, observed.sizes, observed.measured, strict=True):
+        if size == measured:
+            seen = windows.seen[..., first : first + size]
+            parts = (fit.shot.residuals[..., first : first + size], windows.y[..., entry : entry + measured])
+            found[item.signal] = tuple(np.where(seen, x, np.nan) for x in parts)
+        first, entry = first + size, entry + measured
+    return found
 
 
 def _extra_signals(log: Any, dynamics: Any, body: Any, compared: Sequence[str]) -> list[str]:

@@ -227,13 +227,23 @@ class _System:
 
     def solve(self, damping: float) -> tuple[np.ndarray, np.ndarray, float]:
         """Step (nz,) of the unknowns, (w, nx) of the starts, and its size in standard deviations."""
-        A = self.rows * self.scale
-        _, sv, Vt = np.linalg.svd(self.R, full_matrices=False)
-        good = sv > WEAK * max(sv.max(initial=0.0), 1e-300)
-        g = A.T @ self.target
-        x = -Vt.T @ (np.where(good, 1.0 / (sv**2 + damping * np.max(sv**2, initial=0.0) + 1e-300), 0.0) * (Vt @ g))
-        dz = self.scale * x
-        size = float(np.linalg.norm(self.R @ x)) / np.sqrt(max(len(dz), 1))
+        z, search = self.shot.point.z, self.search
+        dz = np.zeros_like(z)
+        held = np.zeros(len(z), dtype=bool)
+        for _ in range(4):  # unknowns that would leave their bounds stop there, the others take it into account
+            scale = np.where(held, 0.0, self.scale)
+            _, R = _qr(self.rows * scale)
+            _, sv, Vt = np.linalg.svd(R, full_matrices=False)
+            good = sv > WEAK * max(sv.max(initial=0.0), 1e-300)
+            g = scale * (self.rows.T @ (self.target + self.rows @ np.where(held, dz, 0.0)))
+            weights = 1.0 / (sv**2 + damping * np.max(sv**2, initial=0.0) + 1e-300)
+            dz = np.where(held, dz, -scale * (Vt.T @ (np.where(good, weights, 0.0) * (Vt @ g))))
+            beyond = ~held & ((z + dz < search.low) | (z + dz > search.high))
+            if not beyond.any():
+                break
+            dz = np.where(beyond, np.clip(z + dz, search.low, search.high) - z, dz)
+            held |= beyond
+        size = float(np.linalg.norm(self.rows @ dz)) / np.sqrt(max(len(dz), 1))
         lead = np.swapaxes(self.Q, -1, -2)
         dx = -np.matvec(self.inverse, np.matvec(lead, self.r) + np.matvec(self.local, dz)) * self.x_scale
         if not self.search.settings.free_starts:

@@ -23,6 +23,15 @@ class OpenLoopPrediction(Brief):
     ----------
     t : (n,) time after the start, s. errors : signal -> (n, starts) size of the error: distance, angle, speed, ... in the unit of the signal.
     logs : (starts,) index of the log of each start.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> run = ht.simulate(model, ([1.0], [0.0]), until=2.0, step=0.01)
+    >>> ahead = ht.identify(model, run, parameters=["l"], outputs=["q"]).predict(run, horizon=0.2)
+    >>> ahead.t.shape, ahead.errors["q"].shape
+    ((21,), (21, 10))
     """
 
     t: np.ndarray

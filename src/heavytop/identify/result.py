@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,15 @@ class Identification(Brief):
     noise : channel -> estimated standard deviation of the measurement.
     undetermined : texts on combinations of parameters that change no output, or hardly.
     converged : whether the last step of the search was small. steps : of the search.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> model = ht.library.pendulum().derive()
+    >>> run = ht.simulate(model, ([1.0], [0.0]), until=2.0, step=0.01, parameters={"l": 1.1})
+    >>> found = ht.identify(model, run, parameters=["l"], outputs=["q"])
+    >>> round(found.parameters["l"], 6), found.undetermined
+    (1.1, ())
     """
 
     values: dict[str, float]
@@ -134,6 +144,24 @@ class Identification(Brief):
         True
         """
         return predict(self, logs, horizon, every)
+
+    def plot(self) -> Any:
+        """A matplotlib figure: uncertainty, correlations, residuals by frequency and along the windows."""
+        from heavytop.identify.report import figure
+
+        return figure(self)
+
+    def page(self, path: str | Path) -> Path:
+        """Write a self-contained HTML page with the figure and the tables."""
+        from heavytop.identify.report import page
+
+        return page(self, path)
+
+    def save(self, path: str | Path, airframe: str | Path | None = None) -> Path:
+        """Write the identified values: a multicopter as ``.toml``, with everything else from the file ``airframe``; a model as ``.urdf``."""
+        from heavytop.identify.files import save
+
+        return save(self, path, airframe)
 
     def summary(self) -> str:
         """The result as text.

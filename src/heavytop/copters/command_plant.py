@@ -1,0 +1,135 @@
+"""The plant of a vehicle driven by motor commands, with the coefficients that a log of a flight can determine.
+
+Rotor k with the command c_k in 0 ... 1 and the battery voltage U makes the thrust
+
+    T_k = thrust c_k^command_exponent (U / U_0)^voltage_exponent
+
+along an axis that may lean a little against the measured body axes (tilt). Drag is linear and acts above the origin (the rotors are there, and
+flapping adds to it), which turns the body; rates are damped. Commands are taken as they reach the propellers: delay and lag are unknowns of the
+identification (``ht.identify.Delay``, ``Lag``). The moments of slowly averaged commands, the trim, are subtracted: a flight that lasts has no mean
+moment, whatever the centre of mass and the differences between its rotors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from heavytop._arrays import Array, concatenate, part, transpose, vector
+from heavytop.control import Hull
+from heavytop.copters.propulsion import typical_propulsion
+from heavytop.copters.vehicle import Vehicle
+from heavytop.errors import ModelError
+from heavytop.geometry import se3
+from heavytop.simulate import UserDynamics
+
+LEAST_COMMAND = 1e-3
+
+
+class CommandPlant(UserDynamics):
+    """A vehicle with fixed rotors whose inputs are motor commands.
+
+    Inputs: commands (0 ... 1) ``command0`` ..., then ``voltage`` (V) if there is a battery, then ``trim0`` ..., the same commands averaged slowly, if
+    ``trim``. Parameters: ``mass``; ``moment_x``, ``moment_y``, ``moment_z`` (kg m^2); ``thrust`` (N at full command), ``command_exponent``,
+    ``voltage_exponent``; ``torque_ratio`` (m); ``drag_x``, ``drag_y``, ``drag_z`` (N/(m/s)), ``drag_height`` (m); ``damping_x``, ``damping_y``,
+    ``damping_z`` (N m/(rad/s)); ``com_x``, ``com_y`` (m); ``tilt_x``, ``tilt_y`` (rad).
+
+    Parameters
+    ----------
+    vehicle : one free body with fixed rotors. voltage : nominal battery voltage U_0, V; None: the battery is not measured.
+    trim : whether moments of the averaged commands are subtracted.
+
+    Examples
+    --------
+    >>> from heavytop.copters import load
+    >>> plant = CommandPlant(load("crazyflie"), voltage=3.7)
+    >>> plant.u_names[:5]
+    ('command0', 'command1', 'command2', 'command3', 'voltage')
+    """
+
+    def __init__(self, vehicle: Vehicle, voltage: float | None = None, trim: bool = True) -> None:
+        rotors = vehicle.airframe.rotors
+        if any(rotor.tilt is not None for rotor in rotors):
+            raise ModelError(f"{vehicle.name!r} has tilting rotors; a CommandPlant has fixed ones.")
+        hull = Hull.of(vehicle.model)
+        self.vehicle, self.voltage, self.trim, self.hull = vehicle, voltage, trim, hull
+        p = vehicle.propulsion or typical_propulsion(vehicle)
+        count = len(rotors)
+        hover = np.sqrt(vehicle.weight / count / p.thrust_coefficient)
+        drag, inflow = count * hover * p.rotor_drag, count * hover * p.inflow
+        x, y, z = np.diag(hull.moment).tolist()
+        parameters = {
+            "mass": hull.mass,
+            "moment_x": x,
+            "moment_y": y,
+            "moment_z": z,
+            "thrust": p.thrust_range[1],
+            "command_exponent": 1.0,
+            "voltage_exponent": 1.0 if voltage is not None else 0.0,
+            "torque_ratio": p.drag_ratio,
+            "drag_x": drag,
+            "drag_y": drag,
+            "drag_z": inflow,
+            "drag_height": 0.0,
+            "damping_x": 0.0,
+            "damping_y": 0.0,
+            "damping_z": 0.0,
+            "com_x": 0.0,
+            "com_y": 0.0,
+            "tilt_x": 0.0,
+            "tilt_y": 0.0,
+        }
+        commands = tuple(f"command{k}" for k in range(count))
+        battery = () if voltage is None else ("voltage",)
+        averaged = tuple(f"trim{k}" for k in range(count)) if trim else ()
+        super().__init__(
+            vehicle.model.coordinates,
+            self._rates,
+            inputs=(*commands, *battery, *averaged),
+            parameters=parameters,
+            name=f"{vehicle.name} with motor commands",
+        )
+
+    def _thrusts(self, commands: Array, u: Array, p: Mapping[str, Array]) -> list[Array]:
+        count = len(self.vehicle.airframe.rotors)
+        full = p["thrust"]
+        if self.voltage is not None:
+            full = full * np.exp(p["voltage_exponent"] * np.log(np.maximum(u[count], 0.1) / self.voltage))
+        least = [np.maximum(commands[k], LEAST_COMMAND) for k in range(count)]
+        return [full * np.exp(p["command_exponent"] * np.log(c)) for c in least]
+
+    def _moments(self, thrusts: list[Array], p: Mapping[str, Array]) -> Array:
+        """(3,) moments of the rotors about the origin."""
+        total = np.zeros(3)
+        for T, rotor in zip(thrusts, self.vehicle.airframe.rotors, strict=True):
+            turn = np.cross(rotor.at, rotor.axis) + float(np.sign(rotor.drag_ratio)) * p["torque_ratio"] * rotor.axis
+            total = total + T * turn
+        return total
+
+    def _rates(self, q: Array, v: Array, u: Array, p: Mapping[str, Array]) -> Array:
+        rotors = self.vehicle.airframe.rotors
+        count = len(rotors)
+        motion = self.vehicle.model.description.joints[0].joint
+        back = transpose(se3.rotation(motion.pose(q)))
+        velocity, omega = part(v, 0, 3), part(v, 3, 6)
+        thrusts = self._thrusts(part(u, 0, count), u, p)
+        total = sum(thrusts[1:], thrusts[0])
+        push = np.zeros(3)
+        for T, rotor in zip(thrusts, rotors, strict=True):
+            push = push + T * rotor.axis
+        lean = total * vector(p["tilt_x"], p["tilt_y"], 0.0 * p["tilt_x"])
+        drag = -vector(p["drag_x"] * velocity[0], p["drag_y"] * velocity[1], p["drag_z"] * velocity[2])
+        moment = self._moments(thrusts, p)
+        if self.trim:
+            first = len(self.u_names) - count
+            moment = moment - self._moments(self._thrusts(part(u, first, first + count), u, p), p)
+        across = vector(-p["drag_height"] * drag[1], p["drag_height"] * drag[0], 0.0 * p["mass"])
+        offset = vector(-p["com_y"] * total, p["com_x"] * total, 0.0 * p["mass"])
+        rates = vector(*(p[f"damping_{axis}"] * omega[k] for k, axis in enumerate("xyz")))
+        J = [p["moment_x"], p["moment_y"], p["moment_z"]]
+        spin = vector(*(J[k] * omega[k] for k in range(3)))
+        moment = moment + across + offset - rates - np.cross(omega, spin)
+        weight = np.matvec(back, self.hull.gravity)
+        linear = (push + lean + drag) / p["mass"] + weight - np.cross(omega, velocity)
+        return concatenate(linear, vector(*(moment[k] / J[k] for k in range(3))))

@@ -1,0 +1,222 @@
+"""Multicopters from logs of flights: a plant with motor commands, its unknowns, and the airframe with the values found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from heavytop.copters import CommandPlant, Vehicle
+from heavytop.errors import IdentificationError, unknown_name
+from heavytop.identify.api import identify
+from heavytop.identify.result import Identification
+from heavytop.identify.unknowns import Delay, Lag, UnknownParameter
+
+OUTPUTS = ("position", "velocity", "attitude", "angular_velocity")
+AIRBORNE = 0.25
+"""Height in m above the place where the motors are off beyond which a vehicle flies."""
+LEAST_COMMAND = 0.1
+"""Command below which a motor is off."""
+MARGIN = 0.5
+"""Time in s after take-off and before landing that is left out."""
+MODELS: dict[str, tuple[str, ...]] = {
+    "quadratic": (),
+    "lag": ("exponents", "actuators"),
+    "drag": ("exponents", "actuators", "drag"),
+    "full": ("exponents", "actuators", "drag", "damping", "tilt", "com"),
+    "trim": ("exponents", "actuators", "drag", "damping", "tilt", "trim"),
+}
+"""Models of increasing detail. "quadratic": thrust by the square of the command, without lag and drag. "trim": instead of the centre of mass the
+moments of slowly averaged commands are subtracted, for rotors that differ from flight to flight."""
+CANDIDATES = ("quadratic", "full", "trim")
+"""Models that are compared to find the best."""
+
+
+def airborne(log: Any) -> Any:
+    """The longest part of a log in which the vehicle flies: motors on, above the place where they were off; half a second at either end is left out.
+
+    Parameters
+    ----------
+    log : a dataset of ``ht.load_log`` with ``position`` and ``motors`` at one time.
+
+    Raises
+    ------
+    IdentificationError
+        It never flies.
+
+    Examples
+    --------
+    >>> import xarray
+    >>> n = 600
+    >>> height = np.interp(np.arange(n), [0, 100, 200, 500, 550], [0.0, 0.0, 1.0, 1.0, 0.0])
+    >>> position = np.stack([0 * height, 0 * height, height], axis=-1)
+    >>> log = xarray.Dataset(
+    ...     {"position": (("time", "axis"), position), "motors": (("time", "rotor"), np.where(height > 0, 0.5, 0.0)[:, None].repeat(4, axis=1))},
+    ...     {"time": 0.01 * np.arange(n)},
+    ... )
+    >>> airborne(log).sizes["time"]
+    312
+    """
+    height, motors = log["position"].values[:, 2], log["motors"].values
+    off = ~(motors.min(axis=1) > LEAST_COMMAND)
+    ground = np.nanmin(height[off]) if off.any() else -np.inf
+    flies = ~off & (height > ground + AIRBORNE)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flies.astype(int), [0]])))
+    parts = edges.reshape(-1, 2)
+    t = log["time"].values
+    step = float(np.median(np.diff(t)))
+    margin = round(MARGIN / step)
+    if not len(parts) or (parts[:, 1] - parts[:, 0]).max() <= 2 * margin + 2 / step:
+        raise IdentificationError(
+            f"{log.attrs.get('source', 'the log')!r} has no flight of two seconds: the position must be {AIRBORNE} m above the ground with "
+            f"all motors above {LEAST_COMMAND} of their range. Check the units of 'position' (m) and 'motors' (0 to 1) in the map."
+        )
+    a, b = parts[np.argmax(parts[:, 1] - parts[:, 0])]
+    return log.isel(time=slice(a + margin, b - margin))
+
+
+def identify_copter(
+    vehicle: Vehicle,
+    logs: Any,
+    *,
+    model: str = "",
+    voltage: float | None = None,
+    horizon: float = 0.5,
+    huber: float | None = None,
+    outputs: Sequence[Any] = OUTPUTS,
+) -> Identification:
+    """Identify a multicopter from logs of flights: the parameters that predict the motion best over a horizon.
+
+    The mass is taken from the airframe: mass, thrust and moments of inertia share a scale. The moment about z is only visible together with the
+    torque of the rotors; it is kept, too.
+
+    Parameters
+    ----------
+    vehicle : an airframe, for its rotors and first values. logs : datasets of ``ht.load_log`` with ``position``, ``velocity``, ``attitude``,
+        ``angular_velocity``, ``motors`` (0 to 1) and, if its voltage counts, ``battery``.
+    model : one of :data:`MODELS`, or "best": that of :data:`CANDIDATES` which predicts logs best that it was not fitted to. Default: "best" with
+        several logs, "full" with one.
+    voltage : nominal battery voltage, V; default: the mean of the logs.
+
+    Returns
+    -------
+    Identification
+        Of a :class:`~heavytop.copters.CommandPlant`; :meth:`~Identification.save` writes the airframe.
+
+    Examples
+    --------
+    ``heavytop.identify.copter.MODELS`` lists the models; ``examples/identify_quadcopter.py`` is a complete study.
+
+    >>> import heavytop as ht
+    >>> from heavytop.identify.copter import MODELS
+    >>> list(MODELS)
+    ['quadratic', 'lag', 'drag', 'full', 'trim']
+    """
+    several = [airborne(log) for log in (logs if isinstance(logs, list | tuple) else [logs])]
+    with_battery = all("battery" in log for log in several)
+    if voltage is None and with_battery:
+        voltage = float(np.mean([log["battery"].mean() for log in several]))
+    arguments = (vehicle, voltage if with_battery else None, horizon, huber, outputs)
+    if not model:
+        model = "best" if len(several) > 1 else "full"
+    if model == "best":
+        model = _best(several, arguments)
+    elif model not in MODELS:
+        raise unknown_name("model of a multicopter", model, (*MODELS, "best"))
+    return _fit(model, several, *arguments)
+
+
+def _best(logs: Sequence[Any], arguments: tuple[Any, ...]) -> str:
+    """The model with the least mean error of predictions of left-out logs, relative to the simplest one."""
+    if len(logs) < 2:
+        raise IdentificationError(
+            f"model='best' compares predictions of logs that were left out, and needs two logs, got {len(logs)}."
+        )
+    folds = 2
+    scores: dict[str, float] = {}
+    first: list[dict[str, float]] = []
+    for name in CANDIDATES:
+        errors = []
+        for k in range(folds):
+            kept = [log for i, log in enumerate(logs) if i % folds != k]
+            left = [log for i, log in enumerate(logs) if i % folds == k]
+            errors.append(_fit(name, kept, *arguments).predict(left, arguments[2]).mean())
+        first = first or errors
+        ratios = [e[s] / f[s] for e, f in zip(errors, first, strict=True) for s in e]
+        scores[name] = float(np.mean(ratios))
+    return min(scores, key=lambda name: scores[name])
+
+
+def _fit(
+    model: str,
+    logs: Sequence[Any],
+    vehicle: Vehicle,
+    voltage: float | None,
+    horizon: float,
+    huber: float | None,
+    outputs: Sequence[Any],
+) -> Identification:
+    simple, trim = model == "quadratic", "trim" in MODELS[model]
+    plant = CommandPlant(vehicle, None if simple else voltage, trim)
+    count = len(vehicle.airframe.rotors)
+    values = dict(zip(plant.parameter_names, plant.parameter_vector().tolist(), strict=True))
+    unknowns = _unknowns(
+        MODELS[model], values, plant.u_names[:count], plant.u_names[len(plant.u_names) - count :], voltage
+    )
+    if simple:
+        # thrust of hovering at the mean command, so that the search begins near the flight
+        unknowns = [*unknowns, UnknownParameter("command_exponent", 2.0, prior=(2.0, 1e-6))]
+    battery = [] if simple or voltage is None else ["battery"]
+    inputs = ["motors", *battery, *(["motors"] if trim else [])]
+    level = float(np.mean([log["motors"].mean() for log in logs]))
+    hover = vehicle.weight / count / level ** (2.0 if simple else 1.0)
+    unknowns[0] = UnknownParameter("thrust", hover, low=0.05 * hover, high=20 * hover)
+    return identify(
+        plant,
+        list(logs),
+        unknowns,
+        outputs,
+        inputs=inputs,
+        window=horizon,
+        free_starts=False,
+        huber=huber,
+        most_steps=40,
+    )
+
+
+def _unknowns(
+    parts: Sequence[str], values: dict[str, float], commands: Sequence[str], trims: Sequence[str], voltage: float | None
+) -> list[Any]:
+    def positive(name: str, start: float | None = None, reach: float = 50.0) -> UnknownParameter:
+        value = values[name] if start is None else start
+        return UnknownParameter(name, value, low=value / reach, high=value * reach)
+
+    def resisting(name: str, scale: float) -> UnknownParameter:
+        return UnknownParameter(name, scale, low=0.0, high=1e4 * scale)
+
+    found: list[Any] = [positive("thrust"), positive("moment_x"), positive("moment_y")]
+    ratio = values["torque_ratio"]
+    found.append(UnknownParameter("torque_ratio", ratio, low=-20 * ratio, high=20 * ratio))
+    if "exponents" in parts:
+        found.append(UnknownParameter("command_exponent", 1.0, low=0.3, high=3.0))
+        if voltage is not None:
+            found.append(UnknownParameter("voltage_exponent", 1.0, low=0.0, high=3.0))
+    if "actuators" in parts:
+        found += [
+            Delay(value=0.05, high=0.15),
+            Lag(value=0.05, low=2e-3, high=0.5, inputs=tuple(commands)),
+        ]
+    if "trim" in parts:
+        found.append(Lag("trim_time", value=2.0, low=0.3, high=30.0, inputs=tuple(trims)))
+    mass = values["mass"]
+    if "drag" in parts:
+        found += [resisting(f"drag_{axis}", 0.3 * mass) for axis in "xyz"]
+        found.append(UnknownParameter("drag_height", 0.02, low=-0.2, high=0.2))
+    if "damping" in parts:
+        found += [resisting(f"damping_{axis}", 5 * values[f"moment_{axis}"]) for axis in "xyz"]
+    if "com" in parts:
+        found += [UnknownParameter(f"com_{axis}", 1e-5, low=-0.05, high=0.05) for axis in "xy"]
+    if "tilt" in parts:
+        found += [UnknownParameter(f"tilt_{axis}", 0.001, low=-0.2, high=0.2) for axis in "xy"]
+    return found

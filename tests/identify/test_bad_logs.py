@@ -1,0 +1,69 @@
+"""Logs that contradict themselves are named: units, axes, clocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop.identify import LogWarning
+
+
+@pytest.fixture(scope="module")
+def tumbling() -> tuple[ht.Model, dict[str, np.ndarray]]:
+    model = ht.library.quadcopter().derive()
+    rng = np.random.default_rng(0)
+    u = 2.2 + 0.1 * np.sin(np.arange(200)[:, None] * [0.11, 0.13, 0.17, 0.19] + rng.uniform(0, 6, 4))
+    run = ht.simulate(model, (model.neutral(), [0.3, 0.2, 0.1, 0.5, -0.4, 0.6]), 4.0, 0.02, inputs=u)
+    R = np.swapaxes(run.q[:, 3:].reshape(-1, 3, 3), -1, -2)
+    log = {
+        "t": run.t,
+        "u": np.concatenate([u, u[-1:]]),
+        "position": run.q[:, :3],
+        "attitude": ht.geometry.quaternion_from_rotation(R),
+        "velocity": np.matvec(R, run.v[:, :3]),
+        "gyro": run.v[:, 3:],
+    }
+    return model, log
+
+
+def messages(model: ht.Model, log: dict[str, np.ndarray]) -> str:
+    with pytest.warns(LogWarning) as caught:
+        ht.identify(model, log, ["m", "J_1", "J_2"], ["position", "attitude", "velocity", "gyro"], window=0.5)
+    return " | ".join(str(w.message) for w in caught)
+
+
+def test_consistent_log_has_no_warnings(tumbling, recwarn) -> None:
+    model, log = tumbling
+    found = ht.identify(model, log, ["m", "J_1", "J_2"], ["position", "attitude", "velocity", "gyro"], window=0.5)
+    assert [w for w in recwarn.list if issubclass(w.category, LogWarning)] == []
+    assert found.values["J_1"] == pytest.approx(model.parameters["J_1"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda log: {"gyro": np.degrees(log["gyro"])}, "degrees"),
+        (lambda log: {"gyro": log["gyro"] * [1, -1, -1]}, "FRD"),
+        (lambda log: {"velocity": 1e3 * log["velocity"]}, "millimetres"),
+        (lambda log: {"velocity": log["velocity"] * [1, 1, -1]}, "opposite"),
+        (lambda log: {"gyro": np.roll(log["gyro"], 12, axis=0)}, "clock of 'gyro'"),
+    ],
+    ids=["degrees", "FRD", "mm", "down", "clock"],
+)
+def test_contradiction_is_named(tumbling, change, text) -> None:
+    model, log = tumbling
+    assert text in messages(model, log | change(log))
+
+
+def test_flipped_attitude_is_named_by_the_residuals(tumbling) -> None:
+    model, log = tumbling
+    conjugate = log["attitude"] * [1.0, -1.0, -1.0, -1.0]
+    assert "'attitude'" in messages(model, log | {"attitude": conjugate})
+
+
+def test_accelerometer_in_g(tumbling) -> None:
+    model, log = tumbling
+    force = np.full((len(log["t"]), 3), [0.0, 0.0, 1.0])
+    with pytest.warns(LogWarning, match="units of g"):
+        ht.identify(model, log | {"accelerometer": force}, ["m"], ["position", "attitude", "accelerometer"], window=0.5)
