@@ -32,6 +32,7 @@ from heavytop_mechanics.functions import (
     time_derivative,
     timed,
 )
+from heavytop_mechanics.multipliers import Constraints, constrained
 
 MAX_ITERATIONS = 50
 """Newton steps after which the inversion of the momentum fails."""
@@ -213,7 +214,8 @@ class LagrangianFlow:
             return jacobian(p, v), along(p, q, coordinates.rate(q, v)) + time_derivative(p, t)
 
         self._rates = Evaluator(rates, shapes(coordinates, "q v p t"), "hamilton")
-        self._change = Evaluator(change, shapes(coordinates, "q v t"), "momentum_rate")
+        self.momentum_rate = Evaluator(change, shapes(coordinates, "q v t"), "momentum_rate")
+        """``M = dp/dv`` and the rate of the momentum at constant velocity, at (q, v, t)."""
 
     def __call__(self, q: Array, p: Array, t: Array = 0.0) -> HamiltonRates:
         """:class:`HamiltonRates` at a momentum."""
@@ -222,7 +224,7 @@ class LagrangianFlow:
     def acceleration(self, q: Array, v: Array, t: Array = 0.0) -> Array:
         """``v'`` (..., nv): the momentum rate of (2.37b), taken back to velocities."""
         p = self.transform.momentum(q, v, t)
-        mass, drift = self._change(q, v, t)
+        mass, drift = self.momentum_rate(q, v, t)
         return solve(mass, self(q, p, t).p - drift)
 
 
@@ -241,6 +243,59 @@ def flow(
     array([0.6])
     """
     return LagrangianFlow(coordinates, lagrangian, force, dissipation)
+
+
+class ConstrainedRates(NamedTuple):
+    """``q'`` (..., nq), ``p'`` (..., nv) and the multipliers (..., m)."""
+
+    q: np.ndarray
+    p: np.ndarray
+    multipliers: np.ndarray
+
+
+class ConstrainedFlow:
+    """Hamilton's equations with the reactions of constraints: :class:`ConstrainedRates` at (q, p, t). Numbers only.
+
+    q' = A v,    p_i' + gamma^k_ij v^j p_k + d_i H = f_i + (Phi^T lambda)_i,    Phi v' = d,    v = dH/dp.
+    """
+
+    def __init__(self, free: LagrangianFlow, constraints: Constraints) -> None:
+        self.free, self.constraints = free, constraints
+
+    def __call__(self, q: Array, p: Array, t: Array = 0.0) -> ConstrainedRates:
+        """The rates at a momentum whose velocity satisfies the constraints."""
+        v = self.free.transform.velocity(q, p, t)
+        rates = self.free(q, p, t)
+        mass, drift = self.free.momentum_rate(q, v, t)
+        phi, right = self.constraints.equations(q, v, t)
+        found = constrained(mass, rates.p - drift, phi, right)
+        return ConstrainedRates(np.asarray(rates.q), np.asarray(rates.p) + found.force, found.multipliers)
+
+
+def constrained_flow(
+    coordinates: Coordinates,
+    lagrangian: Function,
+    position: Function | None = None,
+    velocity: Function | None = None,
+    force: Function | None = None,
+    dissipation: Function | None = None,
+) -> ConstrainedFlow:
+    """Hamilton's equations (2.37) of a Lagrangian under ``c(q, t) = 0`` and ``psi(q, v, t) = 0`` (eq. 3.9).
+
+    Examples
+    --------
+    A skate that glides along its blade; the reaction acts across it:
+
+    >>> from heavytop.coordinates import Vector
+    >>> across = lambda q, v: v[1] * np.cos(q[2]) - v[0] * np.sin(q[2])
+    >>> skate = constrained_flow(Vector(3), lambda q, v: np.vecdot(v, v), velocity=across)
+    >>> rates = skate([0.0, 0.0, 0.0], [4.0, 0.0, 6.0])
+    >>> rates.p, rates.multipliers
+    (array([ 0., 12.,  0.]), array([12.]))
+    """
+    return ConstrainedFlow(
+        flow(coordinates, lagrangian, force, dissipation), Constraints(coordinates, position, velocity)
+    )
 
 
 def quadratic_equations(

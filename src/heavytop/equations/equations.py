@@ -197,6 +197,15 @@ class Equations(Portable):
 
         return [aligned(part) for part in latex_parts(self)]
 
+    def latex_document(self) -> str:
+        """A complete LaTeX document (amsmath) with the equations and the values of the parameters.
+
+        Long equations break over pages. Write it to a file and compile it with pdflatex.
+        """
+        from heavytop.equations.typeset import latex_document
+
+        return latex_document(self)
+
     def _repr_latex_(self) -> str:
         return "\n\n".join(f"$\\displaystyle {part}$" for part in self.latex_parts())
 

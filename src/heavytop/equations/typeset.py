@@ -58,15 +58,16 @@ def unicode_name(name: str) -> str:
     return letters + ("'" if dot and word else "")
 
 
-def latex_name(name: str) -> str:
-    r"""A symbol's name in LaTeX.
+def latex_name(name: str, rate: bool = False) -> str:
+    r"""A symbol's name in LaTeX, or that of its rate, with the dot on the letter.
 
-    >>> print(latex_name("thetadot_1"), latex_name("omega_load_x"), latex_name("L_r"))
-    \dot{\theta}_{1} \omega_{\mathrm{load},x} L_{r}
+    >>> print(latex_name("thetadot_1"), latex_name("omega_load_x"), latex_name("L_r"), latex_name("R_xx", rate=True))
+    \dot{\theta}_{1} \omega_{\mathrm{load},x} L_{r} \dot{R}_{xx}
     """
     base, dot, sub = _split(name)
     letters = f"\\{base}" if base in GREEK else _latex_word(base)
-    letters = f"\\dot{{{letters}}}" if dot else letters
+    dots = bool(dot) + rate
+    letters = f"\\{'d' * dots}ot{{{letters}}}" if dots else letters
     parts = [_latex_word(part) for part in sub.split("_") if part]
     return f"{letters}_{{{','.join(parts)}}}" if parts else letters
 
@@ -239,7 +240,9 @@ def latex_parts(equations: Equations) -> list[list[str]]:
     columns = (("q", equations.q), ("v", equations.v), ("u", equations.u))
     parts = [[_latex_form(form(equations, present))]]
     parts[0] += [f"{label} &= {show(column)}" for label, column in columns if len(column)]
-    parts.append([f"\\dot{{{names[q]}}} &= {show(rate)}" for q, rate in rates(equations)] if "A" in present else [])
+    parts.append(
+        [f"{latex_name(q.name, rate=True)} &= {show(rate)}" for q, rate in rates(equations)] if "A" in present else []
+    )
     parts.append([f"{names[symbol]} &= {show(expression)}" for symbol, expression in equations.definitions])
     for name in present:
         if name == "A":
@@ -262,6 +265,33 @@ def latex_parts(equations: Equations) -> list[list[str]]:
 
 
 LATEX_LABELS = {"fK": "f^K", "fG": "f^G", "Phi": "\\Phi"}
+
+
+def latex_document(equations: Equations) -> str:
+    """A LaTeX document with the equations, which breaks between lines."""
+    parts = ["\\begin{align*}\n" + " \\\\\n".join(part) + "\n\\end{align*}" for part in latex_parts(equations)]
+    values = [
+        f"{latex_name(str(s))} = {p.value:.6g}"
+        for s, p in zip(equations.p, equations.model.description.parameters, strict=True)
+        if not p.is_time
+    ]
+    body = [f"\\section*{{{latex_text(equations.name)}}}", *parts]
+    if values:
+        body.append("Parameters: $" + "$, $".join(values) + "$.")
+    return "\n".join([*PREAMBLE, "\\begin{document}", *body, "\\end{document}", ""])
+
+
+PREAMBLE = (
+    "\\documentclass[a4paper]{article}",
+    "\\usepackage{amsmath}",
+    "\\setlength{\\textwidth}{17cm}",
+    "\\setlength{\\oddsidemargin}{-0.5cm}",
+    "\\setlength{\\textheight}{24cm}",
+    "\\setlength{\\topmargin}{-1.5cm}",
+    "\\setcounter{MaxMatrixCols}{40}",
+    "\\allowdisplaybreaks",
+)
+"""Matrices of SymPy have up to 40 columns."""
 
 
 def aligned(rows: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from inspect import signature
 
 import numpy as np
 
@@ -157,22 +158,39 @@ def name_of(model: Model) -> str | None:
     return None
 
 
-def load(name: str) -> System:
+def load(name: str, symbolic: bool = False) -> System:
     """Return the built-in system of that name; underscores count as hyphens, ``chain:20`` is a chain of 20 links.
+
+    Parameters
+    ----------
+    symbolic : whether masses, lengths and gravity are parameters with names, so that equations can be printed. Most systems always have them.
 
     Raises
     ------
-    UnknownNameError : no built-in system has the name; the message lists them.
+    UnknownNameError : no built-in system has the name; the message lists them. ModelError : it has measured numbers only.
 
     >>> load("heavy-top").name
     'heavy top'
+    >>> load("rolling-disc", symbolic=True).derive(native=False).parameter_names
+    ('m', 'r', 'g')
     """
+    system = _loaded(name, symbolic)
+    if symbolic and not system.parameters:
+        known = [
+            n for n, builder in _BUILDERS.items() if "symbolic" in signature(builder).parameters or builder().parameters
+        ]
+        raise ModelError(f"{name!r} has numbers only. Systems with symbols: {', '.join(known)}.")
+    return system
+
+
+def _loaded(name: str, symbolic: bool) -> System:
     kind, colon, count = name.strip().replace("_", "-").partition(":")
     single = _BUILDERS | _TOUCHING
     if kind in single:
         if colon:
             raise ModelError(f"{kind!r} takes no number, got {name!r}; only {', '.join(_COUNTED)} do.")
-        return single[kind]()
+        builder: Callable[..., System] = single[kind]
+        return builder(symbolic=True) if symbolic and "symbolic" in signature(builder).parameters else builder()
     if kind not in _COUNTED:
         raise unknown_name("built-in system", name, names())
     if colon and not count.isdecimal():

@@ -26,6 +26,8 @@ FRAMES = 2400
 """Most samples of a motion in a report."""
 SPEED = 210.0
 """Angular velocity of a drawn propeller per root of its thrust, rad/s/sqrt(N)."""
+MOST_ROTORS = 4
+"""Rotors in one panel."""
 LAWS = {
     "energy": "energy-based",
     "particle": "particle-based",
@@ -207,11 +209,9 @@ def _panels(flight: Flight, keep: np.ndarray) -> list[Panel]:
         )
     shape = flight.vehicle.airframe
     # inputs at full rate: the page keeps the extremes when it thins them out
-    rotors = {f"rotor {k + 1}": y for k, y in enumerate(flight.thrusts.T)}
-    panels.append(Panel("Thrusts", "N", rotors, limits=shape.thrust_range if flight.limits else None, times=flight.t))
+    panels += _thrust_panels("Thrusts", flight.thrusts, shape.thrust_range if flight.limits else None, flight.t)
     if flight.lags:
-        rotors = {f"rotor {k + 1}": y for k, y in enumerate(flight.commanded_thrusts.T)}
-        panels.append(Panel("Commanded thrusts", "N", rotors, limits=shape.thrust_range, times=flight.t))
+        panels += _thrust_panels("Commanded thrusts", flight.commanded_thrusts, shape.thrust_range, flight.t)
     if STICKS in flight.run.channels:
         names = ("roll", "pitch", "yaw", "throttle")
         sticks: dict[str, np.ndarray] = dict(zip(names, flight.run.channels[STICKS].T, strict=True))
@@ -263,6 +263,22 @@ def angle(degrees: float) -> str:
     ('0.123°', '0°')
     """
     return f"{0.0 if degrees < LEAST else degrees:.3g}°"
+
+
+def _thrust_panels(title: str, thrusts: np.ndarray, limits: Any, times: np.ndarray) -> list[Panel]:
+    """Thrusts (n, rotors), a few rotors in each panel."""
+    count = thrusts.shape[1]
+    parts = np.array_split(np.arange(count), -(-count // MOST_ROTORS))
+    return [
+        Panel(
+            title if len(parts) == 1 else f"{title} of rotors {part[0] + 1} to {part[-1] + 1}",
+            "N",
+            {f"rotor {k + 1}": thrusts[:, k] for k in part},
+            limits=limits,
+            times=times,
+        )
+        for part in parts
+    ]
 
 
 def rows_of(flight: Flight) -> list[tuple[str, str, str]]:

@@ -92,7 +92,9 @@ def _across(plan: Plan, at: np.ndarray) -> np.ndarray:
 
 
 def plot_plan(plan: Plan, path: str | Path | None = None) -> Figure:
-    """Coordinates, velocities and inputs of a plan; limits of inputs dashed, ends of phases dotted, times with an input at its limit shaded.
+    """Coordinates, velocities and inputs of a plan, ends of phases dotted, times with an input at its limit shaded.
+
+    Limits of velocities and inputs are dashed: grey if the curves of an axis share them, else in the colour of their curve.
 
     Parameters
     ----------
@@ -115,14 +117,13 @@ def plot_plan(plan: Plan, path: str | Path | None = None) -> Figure:
     }
     panels = list(signal_panels(signals))
     figure, axes = figure_grid(len(panels))
-    lowest, highest = plan.problem.bounds.u
+    bounds = {"u": plan.problem.bounds.u, "v": plan.problem.bounds.v}
     for axis, panel in zip(axes, panels, strict=True):
-        is_input = panel.title.startswith("inputs")
+        is_input = panel.part == "u"
         for k, (label, values) in enumerate(panel.curves):
             axis.plot(t, values, color=COLORS[k % len(COLORS)], label=label, linewidth=1.0)
-        for limit in np.unique([*lowest, *highest]) if is_input else ():
-            if np.isfinite(limit):
-                axis.axhline(limit, color="#888888", linewidth=0.8, linestyle="--")
+        for limit, color in _limit_lines(bounds.get(panel.part), panel.places):
+            axis.axhline(limit, color=color, linewidth=0.8, linestyle="--")
         for span in _saturated(plan) if is_input else ():
             axis.axvspan(*span, color="#888888", alpha=0.12, linewidth=0)
         for end in plan.phase_times[:-1]:
@@ -130,6 +131,18 @@ def plot_plan(plan: Plan, path: str | Path | None = None) -> Figure:
         finish_axis(axis, panel.title, panel.unit)
     figure.suptitle(f"plan of {model.name}: {plan.duration:.4g} s, cost {plan.cost:.5g}", fontsize=10)
     return written(figure, path)
+
+
+def _limit_lines(bounds: tuple[np.ndarray, np.ndarray] | None, places: tuple[int, ...]) -> list[tuple[float, str]]:
+    """Finite limits of the curves of an axis, with their colours."""
+    lines: list[tuple[float, str]] = []
+    for side in bounds or ():
+        own = [float(side[k]) for k in places]
+        shared = len(set(own)) == 1
+        for k, limit in enumerate(own[:1] if shared else own):
+            if np.isfinite(limit):
+                lines.append((limit, "#888888" if shared else COLORS[k % len(COLORS)]))
+    return lines
 
 
 def _saturated(plan: Plan) -> list[tuple[float, float]]:

@@ -33,11 +33,13 @@ SYMBOLS = {"q": "coordinates", "v": "velocities", "u": "inputs"}
 
 @dataclass(frozen=True)
 class AxisCurves:
-    """One axis: title, unit, and (label, values) of each curve."""
+    """One axis: title, unit, and (label, values) of each curve; of signals their part ("q", "v", "u") and places in it."""
 
     title: str
     unit: str
     curves: tuple[tuple[str, np.ndarray], ...]
+    part: str = ""
+    places: tuple[int, ...] = ()
 
 
 def plot_run(run: Run, path: str | Path | None = None) -> Figure:
@@ -190,7 +192,8 @@ def signal_panels(signals: Mapping[str, tuple[Sequence[str], Sequence[str], np.n
         for (joint, unit), indices in _merged(groups, len(names)).items():
             is_one_joint = len({names[k].rpartition(".")[0] for k in indices}) == 1
             curves = [(names[k].rpartition(".")[2] if is_one_joint else names[k], values[..., k]) for k in indices]
-            yield AxisCurves(f"{SYMBOLS[part]}{f' of {joint}' if joint else ''}", unit, tuple(curves))
+            title = f"{SYMBOLS[part]}{f' of {joint}' if joint else ''}"
+            yield AxisCurves(title, unit, tuple(curves), part, tuple(indices))
 
 
 def _merged(groups: dict[tuple[str, str], list[int]], total: int) -> dict[tuple[str, str], list[int]]:

@@ -31,6 +31,10 @@ SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Curve = tuple[str, str, Floats, Floats | None]
 """Name, unit and values (n,) of the displayed trajectory, and those of all (n, *batch)."""
 OF_EACH = {"Coordinates": "coordinate", "Velocities": "velocity", "Inputs": "input"}
+HIDDEN = 10.0
+"""Ratio of ranges beyond which the smaller curve is a line at zero in the axis of the larger one."""
+SPINNING = {"rad": 2 * np.pi, "rad/s": 6.0}
+"""Ranges of angles and angular velocities below which curves share an axis."""
 UNITS = {"m": "Positions", "rad": "Angles", "m/s": "Velocities", "rad/s": "Angular velocities"}
 
 
@@ -215,19 +219,22 @@ class _Trajectory:
         groups: dict[str, list[Curve]] = {}
         for curve in curves:
             groups.setdefault(curve[1], []).append(curve)
-        count = int(np.prod(self.run.batch))
         for unit, group in groups.items():
-            shown = group[:MOST_CURVES]
             title = UNITS.get(unit, kind) if by_unit else kind
-            more = f" ({MOST_CURVES} of {len(group)})" if len(group) > MOST_CURVES else ""
-            yield Panel(
-                title + more,
-                {"": f"units of each {OF_EACH[kind]}", "1": "dimensionless"}.get(unit, unit),
-                {name: values for name, _, values, _ in shown},
-                times=self.t,
-                bands={n: self._band(y, every) for n, _, y, every in shown if every is not None} if count > 1 else {},
-                band_label=f"band: range of {count:,} trajectories" if count > 1 else "",
-            )
+            for part, note in _by_size(group):
+                yield self._panel(part, f"{title}{note}", unit, kind)
+
+    def _panel(self, group: list[Curve], title: str, unit: str, kind: str) -> Panel:
+        shown, count = group[:MOST_CURVES], int(np.prod(self.run.batch))
+        more = f" ({MOST_CURVES} of {len(group)})" if len(group) > MOST_CURVES else ""
+        return Panel(
+            title + more,
+            {"": f"units of each {OF_EACH[kind]}", "1": "dimensionless"}.get(unit, unit),
+            {name: values for name, _, values, _ in shown},
+            times=self.t,
+            bands={n: self._band(y, every) for n, _, y, every in shown if every is not None} if count > 1 else {},
+            band_label=f"band: range of {count:,} trajectories" if count > 1 else "",
+        )
 
     def _band(self, values: Floats, every: Floats) -> tuple[Floats, Floats]:
         """Least and greatest value of all present trajectories at each time."""
@@ -294,6 +301,19 @@ class _Trajectory:
             known = _unbroken(f"{moments} kg m²") if np.any(body.moment) else "point mass"
             rows.append((name, _unbroken(f"{body.mass:.4g} kg"), known))
         return _capped(rows)
+
+
+def _by_size(group: list[Curve]) -> list[tuple[list[Curve], str]]:
+    """Angles and their rates that are far smaller than others, a pitch next to spinning wheels, have an axis for themselves."""
+    sizes = [
+        float(np.ptp(values[np.isfinite(values)])) if np.isfinite(values).any() else 0.0 for _, _, values, _ in group
+    ]
+    largest = max(sizes, default=0.0)
+    if group[0][1] not in ("rad", "rad/s") or largest < SPINNING[group[0][1]]:
+        return [(group, "")]
+    small = [curve for curve, size in zip(group, sizes, strict=True) if 0 < size < largest / HIDDEN]
+    rest = [curve for curve, size in zip(group, sizes, strict=True) if not 0 < size < largest / HIDDEN]
+    return [(small, ", small"), (rest, ", large")] if small and rest else [(group, "")]
 
 
 def coordinate_label(name: str, names: Sequence[str], labels: Sequence[str] | None) -> str:

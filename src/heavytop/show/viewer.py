@@ -64,6 +64,17 @@ def _size_with_parts(scene: Scene) -> float:
     return size
 
 
+def _reach(scene: Scene) -> float:
+    """Radius around the followed body within which all bodies stay."""
+    poses: Any = scene.bodies[str(scene.follow)].motion
+    found = scene.bodies[str(scene.follow)].radius
+    for body in scene.bodies.values():
+        if not isinstance(body.motion, Spin):
+            apart = np.linalg.norm(body.motion[:, :3, 3] - poses[:, :3, 3], axis=-1)
+            found = max(found, float(np.max(apart)) + body.radius)
+    return found
+
+
 def scene_meshes(scene: Scene) -> dict[str, Surface]:
     """Every mesh of the scene by its name in the script of the page."""
     extent = extent_of(scene)
@@ -217,6 +228,7 @@ def view_of(scene: Scene) -> dict[str, Any]:
         "center": list(extent.center),
         "radius": extent.radius,
         "body": extent.body,
+        "near": min(_reach(scene), extent.radius),
         "azimuth": extent.azimuth,
         "elevation": extent.elevation,
         "trailWidth": trail_width(extent),

@@ -65,6 +65,15 @@ const main = async () => {
     }
     document.querySelector(".show").classList.add("still");
   }
+  const degrees = byId("degrees");
+  degrees.hidden = !plots.some((plot) => plot.panel.unit in ANGLES);
+  degrees.setAttribute("aria-pressed", String(!plots.some((plot) => plot.panel.unit.startsWith("rad"))));
+  degrees.addEventListener("click", () => {
+    const on = degrees.getAttribute("aria-pressed") !== "true";
+    degrees.setAttribute("aria-pressed", String(on));
+    for (const plot of plots) plot.inDegrees(on);
+    redraw();
+  });
   const speeds = [...new Set([0.02, 0.1, 0.25, 0.5, 1, 2, state.speed])].sort((a, b) => a - b);
   byId("speed").append(...speeds.map((speed) => element("option", { value: speed }, `${speed}×`)));
   byId("speed").value = state.speed;
@@ -172,11 +181,26 @@ const main = async () => {
       if (!name.hidden) end = box.right;
     }
   };
+  // panels that do not fit next to the view follow below it, side by side
+  const wide = window.matchMedia("(min-width: 861px)");
+  const arrange = () => {
+    const room = document.querySelector(".show").getBoundingClientRect().height;
+    let height = 0;
+    plots.forEach((plot, k) => {
+      const own = plot.node.getBoundingClientRect().height + 12;
+      const next = !wide.matches || paper.matches || k < 2 || report.sliders || height + own <= room + 0.35 * own;
+      height = next ? height + own : Infinity;
+      const place = byId(next ? "panels" : "more");
+      if (plot.node.parentNode !== place) place.append(plot.node);
+    });
+    byId("more").hidden = !byId("more").children.length;
+  };
   const redraw = () => {
+    arrange();
     drawAll(plots);
     tidyTicks();
   };
-  new ResizeObserver(redraw).observe(byId("panels"));
+  new ResizeObserver(redraw).observe(document.querySelector(".layout"));
   window.addEventListener("beforeprint", redraw);
   for (const medium of [dark, paper]) medium.addEventListener("change", () => { paintPage(); stage.paint(theme()); });
   redraw();
@@ -194,7 +218,7 @@ const main = async () => {
     stage.paint(theme());
     // K3D draws its objects again a little later, in the colours of the file: they are painted again before they are shown
     for (const wait of [60, 300, 1200]) setTimeout(() => { stage.paint(theme()); byId("canvas").classList.remove("waiting"); }, wait);
-    const close = scene.view.radius > 10 * scene.view.body;
+    const close = scene.view.radius > 10 * Math.max(scene.view.body, scene.view.near);
     update();
     camera(close ? "follow" : "overview");
     state.ready = true;

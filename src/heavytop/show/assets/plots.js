@@ -24,6 +24,9 @@ const niceTicks = (low, high, count) => {
   return { ticks: [low, high], digits: 3 };
 };
 
+// Units of angles with the same in degrees; values of panels in degrees are divided to show radians.
+const ANGLES = { rad: "°", "rad/s": "°/s", "°": "rad", "°/s": "rad/s" };
+
 class Plot {
   constructor(panel, index, array, span, markers, palette, seek) {
     Object.assign(this, { panel, index, span, markers, palette, seek });
@@ -43,6 +46,23 @@ class Plot {
     this.hover = null;
     this.now = span[0];
     this.build();
+  }
+
+  // Angles in degrees or radians; other panels stay.
+  inDegrees(on) {
+    const { panel } = this;
+    if (!(panel.unit in ANGLES) || panel.unit.startsWith("°") === on) return;
+    const factor = on ? 180 / Math.PI : Math.PI / 180;
+    const scaled = (list) => list && Float32Array.from(list, (y) => factor * y);
+    for (const curve of this.series) {
+      curve.values = scaled(curve.values);
+      curve.wanted = scaled(curve.wanted);
+      curve.band = curve.band && curve.band.map(scaled);
+      curve.largest *= factor;
+    }
+    this.noise *= factor;
+    this.panel = { ...panel, unit: ANGLES[panel.unit], limits: panel.limits && panel.limits.map((y) => factor * y) };
+    this.unit.textContent = this.panel.unit;
   }
 
   build() {
@@ -73,7 +93,8 @@ class Plot {
     });
     const names = this.series.map((curve) => curve.name).join(", ");
     this.picture.setAttribute("aria-label", `${panel.title} in ${panel.unit} over time: ${names}`);
-    const heading = element("h2", {}, panel.title, element("span", { class: "unit" }, panel.unit));
+    this.unit = element("span", { class: "unit" }, panel.unit);
+    const heading = element("h2", {}, panel.title, this.unit);
     const extras = [];
     if (this.series.some((curve) => curve.wanted)) extras.push("dashed: reference");
     if (panel.limits) extras.push("hatched: beyond the limits");

@@ -231,7 +231,7 @@ class Stage {
     this.mode = mode;
     if (!this.world) return;
     const { camera, controls } = this.world;
-    const { radius, body, azimuth, elevation } = this.scene.view;
+    const { radius, body, near, azimuth, elevation } = this.scene.view;
     camera.aspect = this.host.clientWidth / Math.max(this.host.clientHeight, 1);
     camera.near = 0.05 * body;
     camera.far = 60 * radius;
@@ -245,7 +245,7 @@ class Stage {
       const { target, distance } = this.fit(azimuth, elevation);
       look(target, distance, elevation);
     } else if (mode === "follow") {
-      look(this.followed(), this.distanceFor(2.4 * body), 0.24);
+      look(this.followed(), this.distanceFor(Math.max(2.4 * body, 1.1 * (near || 0))), 0.24);
     }
     camera.updateProjectionMatrix();
     controls.update();
