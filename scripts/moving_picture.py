@@ -65,7 +65,7 @@ def main() -> int:
     flight = ht.copters.fly(quad, ht.maneuvers.looping(quad, radius=1.5, turn=3.6))
     with tempfile.TemporaryDirectory() as folder, chromium(executable) as tab:
         page = write_flight(flight, Path(folder) / "flight.html")
-        pictures = taken(tab, page, np.arange(flight.t[0], flight.t[-1], 1 / RATE), SIZE, nearer=0.72)
+        pictures = taken(tab, page, np.arange(flight.t[0], flight.t[-1], 1 / RATE), SIZE, nearer=0.9)
     for quality in (70, 55, 40, 25):
         film = BytesIO()
         pictures[0].save(

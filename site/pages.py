@@ -12,22 +12,36 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = {"README": "readme", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog", "SECURITY": "security"}
 """Files outside ``docs`` that the site shows too, by the name of their page."""
 CHAPTERS = {
-    "learn": ("Learn", ("readme", "tutorials/index", "gallery/index")),
+    "learn": (
+        "Learn",
+        "A first program, a ten-minute tutorial for your field, and a gallery of applications.",
+        ("Start <readme>", "tutorials/index", "gallery/index"),
+    ),
     "guides": (
         "How to",
+        "Recipes answer single questions with short programs; guides cover a subject.",
         (
             "howto/index", "system", "robots", "inverse_kinematics", "constraints", "contact", "contact_compliant", "simulate/index",
             "control/index", "plan/index", "live", "fly", "cockpit", "stacks", "gym", "fmi", "logs", "sweep", "compile", "extending",
         ),
     ),
-    "understand": ("Understand", ("theory/index", "comparison")),
+    "understand": (
+        "Understand",
+        "The formalisms of mechanics with their equations and programs, and a comparison with other tools.",
+        ("theory/index", "comparison"),
+    ),
     "lookup": (
         "Look up",
+        "Names, arguments, errors, symbols, conventions and measurements.",
         ("reference/index", "api", "errors", "notation", "conventions", "benchmarks", "demands", "changelog", "security", "cite"),
     ),
-    "contribute": ("Contribute", ("contributing", "decisions", "features", "errata", "releasing")),
+    "contribute": (
+        "Contribute",
+        "Rules of the code, decisions and their reasons, the source documents and their corrections, releases.",
+        ("contributing", "decisions", "features", "errata", "releasing"),
+    ),
 }  # fmt: skip
-"""Page -> its title and the pages below it, in the order in which a newcomer reads them."""
+"""Page -> its title, its first sentence and the pages below it, in the order in which a newcomer reads them."""
 _CITE = """\
 If heavytop helped your work, please cite it together with the source of the method that you used; [notation](notation.md) lists the sources.
 
@@ -58,13 +72,14 @@ def write(target: Path) -> None:
     text = f"# How to cite, and the licence\n\n{_CITE.replace('VERSION', _version())}\n`CITATION.cff`:\n\n"
     text += f"```yaml\n{citation}```\n\n`LICENSE`:\n\n```text\n{terms}```\n"
     (target / "cite.md").write_text(text, encoding="utf-8")
-    for page, (title, below) in CHAPTERS.items():
-        (target / f"{page}.md").write_text(f"# {title}\n{_tree(below)}", encoding="utf-8")
+    for page, (title, sentence, below) in CHAPTERS.items():
+        (target / f"{page}.md").write_text(f"# {title}\n\n{sentence}\n{_tree(below, depth=1)}", encoding="utf-8")
     _append(target / "index.md", _tree(list(CHAPTERS), hidden=True))
     for folder in FOLDERS:
-        below = sorted(path.stem for path in (target / folder).glob("*.md") if path.stem != "index")
-        below = tutorials.names() if folder == "tutorials" else below
-        _append(target / folder / "index.md", _tree(below, hidden=True))
+        index = target / folder / "index.md"
+        written = {path.stem for path in index.parent.glob("*.md")} - {"index"}
+        named = [name for name in re.findall(r"\]\((\w+)\.md", index.read_text(encoding="utf-8")) if name in written]
+        _append(index, _tree(list(dict.fromkeys([*named, *sorted(written)])), hidden=True))
     for path in target.rglob("*.md"):
         _redirect(path, "../" * (len(path.relative_to(target).parts) - 1))
 
@@ -87,8 +102,8 @@ def _filter(path: Path) -> None:
     path.write_text(f"{head}\n\n{first}\n\n```{{raw}} html\n{box}\n```\n\n{rest}", encoding="utf-8")
 
 
-def _tree(pages: tuple[str, ...] | list[str], hidden: bool = False) -> str:
-    options = "---\nmaxdepth: 2\n" + ("hidden:\n" if hidden else "") + "---\n"
+def _tree(pages: tuple[str, ...] | list[str], hidden: bool = False, depth: int = 2) -> str:
+    options = f"---\nmaxdepth: {depth}\n" + ("hidden:\n" if hidden else "") + "---\n"
     return "\n\n```{toctree}\n" + options + "\n".join(pages) + "\n```\n"
 
 

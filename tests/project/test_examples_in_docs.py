@@ -28,6 +28,7 @@ LONG = {  # about a second each, or more
     "docs/fly.md:looping",
     "docs/fly.md:tuned",
     "docs/howto/animate.md:animate",
+    "docs/howto/estimate.md:estimate",
     "docs/howto/four_bar.md:four-bar",
     "docs/howto/ground.md:ground",
     "docs/howto/inverse_kinematics.md:inverse-kinematics",
