@@ -318,8 +318,15 @@ def main() -> None:
         parameters = fit(engine, known, arguments.trials)
         row: dict[str, Any] = {"engine": name}
         for what, tosses in (("fitted", known), ("others", others)):
-            position, angle = np.median(errors(engine, parameters, tosses), axis=0)
-            row[what] = {"position mm": round(1e3 * position, 2), "angle deg": round(np.rad2deg(angle), 2)}
+            found = errors(engine, parameters, tosses) * [1e3, np.rad2deg(1.0)]
+            drawn = np.random.default_rng(0).integers(0, len(found), (1000, len(found)))
+            spread = np.std(np.median(found[drawn], axis=1), axis=0)
+            for column, unit in enumerate(("position mm", "angle deg")):
+                row[f"{what}, {unit}"] = {
+                    "median": round(float(np.median(found[:, column])), 2),
+                    "standard error": round(float(spread[column]), 2),
+                    "geometric mean": round(float(np.exp(np.mean(np.log(found[:, column])))), 2),
+                }
         row["parameters"] = {key: float(f"{value:.4g}") for key, value in parameters.items()}
         row["processor s"] = round(time.process_time() - begin, 1)
         print(json.dumps(row), flush=True)

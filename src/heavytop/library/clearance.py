@@ -87,7 +87,7 @@ def loose_four_bar() -> System:
     system.body("rocker", joint=Planar(), inertia=Inertia(1.0, moment_at_com=moments[ROCKER]))
     _rod(system, "crank", CRANK, 0.1, STEEL)
     _rod(system, "coupler", COUPLER, 0.1, BLUE, (0.0, 0.0, 0.06))
-    _rod(system, "rocker", ROCKER, 0.1, PAINT)
+    _rod(system, "rocker", ROCKER, 0.1, PAINT, (0.0, 0.0, 0.0))
     system.frame("coupler bore", "coupler", (-0.5 * COUPLER, 0.0, 0.0))
     system.frame("rocker bore", "rocker", (0.5 * ROCKER, 0.0, 0.0))
     system.frame("bearing", "world", (FOUNDATION, 0.0, 0.0))
