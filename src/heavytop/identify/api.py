@@ -81,7 +81,7 @@ def identify(
     (True, 1.3)
     """
     dynamics, body = as_dynamics(model), free_body(model)
-    subject = dynamics.model if hasattr(dynamics, "model") else model
+    subject = getattr(dynamics, "model", model)
     observed = Outputs(outputs, dynamics, body)
     first = logs[0] if isinstance(logs, list | tuple) and logs else logs
     names = [*observed.signals, *_extra_signals(first, dynamics, body, observed.signals)]
@@ -99,6 +99,7 @@ def identify(
     settings = FitSettings(huber, most_steps, free_starts)
     noise = [item.noise for item, n in zip(observed.items, observed.sizes, strict=True) for _ in range(n)]
     parts = _parts(step, trials[0].step)
+    given = () if starts is None else starts
     source = None if starts is not None else Starts(dynamics, body, names)
 
     def search(length: int, z: np.ndarray) -> tuple[WindowShooting, Any]:
@@ -109,7 +110,7 @@ def identify(
             own = windows.log == k
             rows = windows.first[own]
             if source is None:
-                q[own], v[own] = (np.asarray(x, dtype=float)[rows] for x in starts[k])
+                q[own], v[own] = (np.asarray(x, dtype=float)[rows] for x in given[k])
             else:
                 q[own], v[own] = source.at(trial, rows, unknowns.parameters(z))
         try:

@@ -49,9 +49,14 @@ def _slope(x: np.ndarray, step: float) -> np.ndarray:
     return np.gradient(x, step, axis=0)
 
 
+def _rows(x: np.ndarray) -> np.ndarray:
+    """(n,) rows without NaN."""
+    return np.all(np.isfinite(x), axis=1)
+
+
 def _turning(attitude: np.ndarray, step: float) -> np.ndarray:
     """Angular velocity (n, 3) in body axes, from differences over two samples."""
-    known = np.isfinite(attitude).all(axis=1)
+    known = _rows(attitude)
     R = quaternion.rotation_from_quaternion(np.where(known[:, None], attitude, [1.0, 0.0, 0.0, 0.0]))
     w = np.full((len(R), 3), np.nan)
     w[1:-1] = so3.log(np.swapaxes(R[:-2], -1, -2) @ R[2:]) / (2 * step)
@@ -61,7 +66,7 @@ def _turning(attitude: np.ndarray, step: float) -> np.ndarray:
 
 def _compared(expected: np.ndarray, measured: np.ndarray, name: str, with_: str) -> list[str]:
     """Factors and signs between two signals (n, 3) that should be equal."""
-    good = np.isfinite(expected).all(axis=1) & np.isfinite(measured).all(axis=1)
+    good = _rows(expected) & _rows(measured)
     x, y = expected[good], measured[good]
     if len(x) < 20:
         return []
@@ -92,7 +97,7 @@ def _compared(expected: np.ndarray, measured: np.ndarray, name: str, with_: str)
 
 def _late(expected: np.ndarray, measured: np.ndarray, name: str, step: float) -> list[str]:
     """A constant offset of two clocks, where it is clear."""
-    good = np.isfinite(expected).all(axis=1) & np.isfinite(measured).all(axis=1)
+    good = _rows(expected) & _rows(measured)
     x, y = np.where(good[:, None], expected, 0.0), np.where(good[:, None], measured, 0.0)
     axis = int(np.argmax(x.std(axis=0)))
     a, b = x[:, axis], y[:, axis]

@@ -197,7 +197,7 @@ class _System:
         norms = np.linalg.norm(self.rows, axis=0)
         self.dead = dead_columns(norms, self._sizes())
         self.scale = np.where(self.dead, 0.0, 1.0 / np.where(self.dead, 1.0, norms)) * self.free
-        _, self.R = _qr(self.rows * self.scale)
+        self.R = _triangle(self.rows * self.scale)
 
     def _sizes(self) -> np.ndarray:
         """(nz,) typical size of each unknown; that of a bias is the noise."""
@@ -232,7 +232,7 @@ class _System:
         held = np.zeros(len(z), dtype=bool)
         for _ in range(4):  # unknowns that would leave their bounds stop there, the others take it into account
             scale = np.where(held, 0.0, self.scale)
-            _, R = _qr(self.rows * scale)
+            R = _triangle(self.rows * scale)
             _, sv, Vt = np.linalg.svd(R, full_matrices=False)
             good = sv > WEAK * max(sv.max(initial=0.0), 1e-300)
             g = scale * (self.rows.T @ (self.target + self.rows @ np.where(held, dz, 0.0)))
@@ -273,5 +273,5 @@ def _eliminate(Jx: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return scale, np.matmul(A, W), W
 
 
-def _qr(A: np.ndarray) -> tuple[None, np.ndarray]:
-    return None, np.linalg.qr(A, mode="r") if len(A) >= A.shape[1] else A
+def _triangle(A: np.ndarray) -> np.ndarray:
+    return np.asarray(np.linalg.qr(A, mode="r")) if len(A) >= A.shape[1] else A

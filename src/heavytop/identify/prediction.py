@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._format import Brief
+from heavytop.errors import IdentificationError
 from heavytop.identify.shooting import SearchPoint, WindowShooting, cut
 from heavytop.identify.trials import trials_of
 
@@ -50,8 +51,12 @@ class OpenLoopPrediction(Brief):
 
 def predict(found: Identification, logs: Any, horizon: float, every: float | None) -> OpenLoopPrediction:
     """The prediction of logs by an identified model."""
-    s = found.shooting
-    names = [*s.outputs.signals, *(found.source.names - set(s.outputs.signals) if found.source is not None else ())]
+    s, source = found.shooting, found.source
+    if source is None:
+        raise IdentificationError(
+            "a prediction begins at measured states, and the logs of this identification have none (starts= was given)."
+        )
+    names = [*s.outputs.signals, *(source.names - set(s.outputs.signals))]
     trials = trials_of(logs, s.dynamics, found.inputs, names)
     step = trials[0].step
     length = max(1, round(horizon / step))
@@ -62,7 +67,7 @@ def predict(found: Identification, logs: Any, horizon: float, every: float | Non
     q, v = np.empty((len(windows), s.dynamics.nq)), np.empty((len(windows), s.dynamics.nv))
     for k, trial in enumerate(trials):
         own = windows.log == k
-        q[own], v[own] = found.source.at(trial, windows.first[own], s.unknowns.parameters(z))
+        q[own], v[own] = source.at(trial, windows.first[own], s.unknowns.parameters(z))
     shot = shooting.shoot(shooting.closed(SearchPoint(z, q, v)))
     r = np.where(windows.seen, shot.residuals, np.nan)
     ends = np.cumsum([0, *s.outputs.sizes])

@@ -180,7 +180,8 @@ def base_parameters(model: Model | Regressor, q: Any, v: Any, a: Any, torques: A
     if not (np.isfinite(Y).all() and np.isfinite(target).all()):
         raise IdentificationError("the motion and the torques must be finite. Leave out samples that are not numbers.")
     n, _, columns = Y.shape
-    R, order = qr(Y.reshape(n * nv, columns), mode="r", pivoting=True)[:2]
+    found: Any = qr(Y.reshape(n * nv, columns), mode="r", pivoting=True)
+    R, order = found
     diagonal = np.abs(np.diag(R))
     rank = int(np.sum(diagonal > RANK * diagonal[0]))
     if n * nv < 2 * rank:
@@ -193,6 +194,8 @@ def base_parameters(model: Model | Regressor, q: Any, v: Any, a: Any, torques: A
     combinations[:, others] = np.linalg.lstsq(flat[:, kept], flat[:, others], rcond=None)[0]
     combinations[np.abs(combinations) < 1e-10] = 0.0
     noise = estimate = np.ones(nv)
+    values = scale = np.ones(rank)
+    A = np.zeros((n * nv, rank))
     size = np.maximum(np.sqrt(np.mean(target**2, axis=0)), 1e-300)
     for _ in range(4):  # levels of the noise of each joint, then the weights of its torques
         noise = estimate

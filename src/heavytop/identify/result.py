@@ -255,7 +255,7 @@ def _named(names: Sequence[str], direction: np.ndarray, values: np.ndarray, what
     if largest == 0:
         return f"a combination of the unknowns changes {what}"
     share = direction / direction[int(np.argmax(np.abs(direction)))]
-    members = [(names[k], share[k]) for k in np.argsort(-np.abs(share)) if abs(share[k]) > NULL_SHARE]
+    members = [(str(names[k]), share[k]) for k in np.argsort(-np.abs(share)) if abs(share[k]) > NULL_SHARE]
     if len(members) == 1:
         return f"{members[0][0]} changes {what}"
     if all(abs(s - 1.0) < 0.02 for _, s in members):

@@ -26,9 +26,8 @@ class Starts:
     """
 
     def __init__(self, dynamics: Dynamics, body: Any, names: Sequence[str]) -> None:
-        self.dynamics, self.body, self.names = dynamics, body, set(names)
-        if self.body is not None and self.body.nq != dynamics.nq:
-            self.body = None
+        self.dynamics, self.names = dynamics, set(names)
+        self.body: Any = None if body is None or body.nq != dynamics.nq else body
         if not self._has_configuration():
             known = f"'q', all of {', '.join(dynamics.q_names)}" + (
                 ", or 'position' and 'attitude'" if body is not None else ""
@@ -36,6 +35,10 @@ class Starts:
             raise IdentificationError(
                 f"windows of {dynamics.name!r} need starts: measure {known}, or give starts=, a pair (q, v) of arrays (n, nq), (n, nv) for each log."
             )
+
+    @property
+    def _joint(self) -> Any:
+        return self.body.description.joints[0].joint
 
     def _has_configuration(self) -> bool:
         d = self.dynamics
@@ -59,7 +62,7 @@ class Starts:
             return signals["q"]
         if set(d.q_names) <= self.names:
             return np.concatenate([signals[name] for name in d.q_names], axis=1)
-        block = self.body.description.joints[0].joint
+        block = self._joint
         R = quaternion.rotation_from_quaternion(np.nan_to_num(signals["attitude"], nan=0.5))
         kind = block.attitude
         if kind == "quaternion":
@@ -85,7 +88,7 @@ class Starts:
             made.append(self._from_joint_velocity(q[k], w, parameters))
         v = np.array(made)
         if self.body is not None and "position" in self.names:
-            joint = self.body.description.joints[0].joint
+            joint = self._joint
             twist = v if joint.velocity == "body" else np.matvec(joint.jacobian(q[rows]), v)
             if "velocity" in self.names:
                 R = se3.rotation(joint.pose(q[rows]))

@@ -47,7 +47,7 @@ class Trial:
     @property
     def usable(self) -> np.ndarray:
         """(n,) whether the inputs of a sample are numbers."""
-        return np.isfinite(self.inputs).all(axis=1)
+        return np.all(np.isfinite(self.inputs), axis=1)
 
 
 def trials_of(logs: Any, dynamics: Dynamics, inputs: Sequence[str], signals: Sequence[str]) -> list[Trial]:
@@ -98,7 +98,7 @@ def _trial(log: Any, number: int, dynamics: Dynamics, inputs: Sequence[str], sig
         )
     measured = {s: _column(content[s], len(t), s, name) for s in signals}
     for signal, values in (("inputs", u), *measured.items()):
-        bad = ~np.isfinite(values).all(axis=1)
+        bad = np.any(~np.isfinite(values), axis=1)
         if bad.all():
             raise IdentificationError(f"{name}: no sample of {signal!r} is a number.")
         if bad.any():

@@ -333,5 +333,5 @@ class Unknowns:
             for k in range(10):
                 turned = z[first : first + 10].astype(complex)
                 turned[k] += 1e-30j
-                J[first : first + 10, first + k] = inertia_from_cholesky(turned).imag / 1e-30
+                J[first : first + 10, first + k] = np.imag(inertia_from_cholesky(turned)) / 1e-30
         return J
