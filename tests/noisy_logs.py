@@ -56,7 +56,7 @@ def waves(n: int, step: float, amplitudes: Any, frequencies: Any, seed: int = 0)
 
 def quadcopter() -> Case:
     model = ht.library.quadcopter().derive()
-    step, n = 0.02, 60
+    step, n = 0.02, 120
     u = 2.2 + waves(n, step, [0.12, 0.1, 0.11, 0.13], [0.7, 1.9, 4.3])
     truth = {"m": 0.95, "J_1": 0.0086, "J_2": 0.0077, "J_3": 0.0151, "kappa": 0.017}
     start = (model.neutral(), np.zeros(6))

@@ -63,11 +63,14 @@ def _correlations(fig: Any, ax: Any, found: Identification) -> None:
 
 
 def _spectrum(ax: Any, found: Identification) -> None:
+    from matplotlib.ticker import NullFormatter
+
     frequency, density = found.spectrum()
     for k, (name, values) in enumerate(density.items()):
         scale = found.noise[name]
         ax.loglog(frequency[1:], values[1:] / scale, lw=0.9, color=COLORS[k % len(COLORS)], label=name)
     ax.set(xlabel="frequency, Hz", ylabel="residual / noise level, 1/sqrt(Hz)", title="Residuals by frequency")
+    ax.xaxis.set_minor_formatter(NullFormatter())
     ax.legend(fontsize=6, ncols=2)
 
 
@@ -94,6 +97,7 @@ def page(found: Identification, path: str | Path) -> Path:
     for name, value in found.values.items():
         low, high = found.intervals[name]
         text = f"{low:.6g} to {high:.6g}" if np.isfinite(low) else "not determined"
+        text = "at its bound" if name in found.at_bounds else text
         rows.append(f"<tr><td>{escape(name)}</td><td>{value:.6g}</td><td>{text}</td></tr>")
     noise = "".join(f"<tr><td>{escape(n)}</td><td>{x:.3g}</td></tr>" for n, x in found.noise.items())
     notes = "".join(f"<li>{escape(text)}</li>" for text in found.undetermined)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._format import Brief
+from heavytop._format import Brief, counted
 from heavytop.identify.fit import WEAK, Fit
 from heavytop.identify.prediction import OpenLoopPrediction, predict
 from heavytop.identify.shooting import WindowShooting
@@ -178,8 +178,8 @@ class Identification(Brief):
         """
         width = max(len(name) for name in self.values)
         lines = [
-            f"{self.shooting.dynamics.name}: {len(self.values)} unknowns from {len(self.shooting.trials)} logs, "
-            f"{len(self.shooting.windows)} windows of {self.shooting.windows.length} samples"
+            f"{self.shooting.dynamics.name}: {counted(len(self.values), 'unknown')} from {counted(len(self.shooting.trials), 'log')}, "
+            f"{counted(len(self.shooting.windows), 'window')} of {self.shooting.windows.length} samples"
             + ("" if self.converged else "; the search did not converge")
         ]
         for name, value in self.values.items():
