@@ -34,6 +34,7 @@ BENCHMARKS = {
     "plan": "heavytop_bench.plan",
     "laws": "heavytop_bench.laws",
     "live": "heavytop_bench.live",
+    "estimate": "heavytop_bench.estimate",
 }
 
 

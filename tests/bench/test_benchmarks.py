@@ -48,7 +48,7 @@ def check_schema(report: dict) -> None:
         assert ratio["met"] in (True, False, None)
 
 
-LONG = ("fly", "free-body", "gradients", "laws")
+LONG = ("fly", "free-body", "gradients", "laws", "estimate")
 MEDIUM = ("plan", "sweep", "forward", "single", "calls")
 
 

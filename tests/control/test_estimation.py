@@ -433,6 +433,25 @@ def test_a_law_on_estimates_balances_a_pole_that_only_encoders_see() -> None:
 
 
 @pytest.mark.thorough
+def test_sweeps_run_laws_on_estimates() -> None:
+    model = ht.library.cart_pole().derive()
+    encoders = [EncoderSensor(model.q_names, noise=1e-3)]
+    own = ht.estimator(model, encoders, 0.01, disturbance=0.1)
+    law, start = ht.control.lqr(model, model.neutral()), own.begin([0, 0], [0, 0], 0.1, 0.1)
+    found = ht.sweep(
+        model,
+        over={"theta.angle": [-0.05, 0.05], "seed": [0, 1]},
+        control=lambda seed: Instrumented(own.observer(law, start), model, encoders, seed=int(seed)),
+        until=3.0,
+        step=0.01,
+        measure={"end": "theta.angle"},
+    )
+    ends = found.end.values
+    assert np.abs(ends).max() < 0.02
+    assert np.ptp(ends, axis=1).min() > 1e-6  # different noise
+
+
+@pytest.mark.thorough
 def test_a_vehicle_flies_on_estimates_from_its_sensors() -> None:
     from heavytop import control, copters
 
@@ -453,6 +472,9 @@ def test_a_vehicle_flies_on_estimates_from_its_sensors() -> None:
         quad.model, (quad.model.neutral(), np.zeros(6)), 3.0, 0.01, control=flown, reference=quad.model.neutral(), balance=False
     )  # fmt: skip
     assert np.linalg.norm(run.q[:, :3], axis=-1).max() < 0.03
+    flight = copters.fly(quad, copters.maneuvers.hover(quad, duration=0.5), flown, step=0.01)
+    assert flight.run.outcome.ok
+    assert flight.position_error.max() < 0.05
 
 
 needs_compiler = pytest.mark.skipif(shutil.which("make") is None or shutil.which("cc") is None, reason="needs make, cc")
