@@ -20,6 +20,7 @@ from heavytop.geometry import linalg
 from heavytop.system.constraints.assembly import GUESSES, assemble_any
 from heavytop.system.constraints.constraints import check_constraints
 from heavytop.system.constraints.scaling import ASSEMBLED, CLOSED
+from heavytop.system.contacts.holding import held_description
 from heavytop.system.description.description import Description, at_defaults
 from heavytop.system.dynamics import tangent
 from heavytop.system.dynamics.rheonomic import with_time
@@ -914,6 +915,38 @@ class Model(Value, Shown):
             name: ContactForce(x[..., :3].sum(axis=-2), x[..., 6].min(axis=-1))
             for name, x in zip(names, parts, strict=True)
         }
+
+    def holding(self, *names: str, q: Array, within: float = 1e-6, parameters: Parameters = None) -> Model:
+        """The model in which rigid contacts are held: every point that touches at ``q`` becomes a ball joint, a loop with the name of its contact.
+
+        For :meth:`linearize`, :meth:`equilibrium`, ``control.lqr`` and plans, which do not see rigid contacts. It is valid while the contacts neither
+        open nor slide: ``held.constraint_forces`` has the forces. Points of round shapes do not roll.
+
+        Parameters
+        ----------
+        names : contacts; none: all that touch.
+        q : (nq,) configuration.
+        within : gap in m up to which a point touches.
+
+        Loops of contacts with several points are called "name 1", "name 2" and so on; contacts that are not held stay as they are.
+
+        Examples
+        --------
+        >>> import heavytop as ht
+        >>> system = ht.System(name="pole")
+        >>> system.body("pole", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.01)))
+        >>> system.ground(friction=0.5)
+        >>> system.contact("pole", "ground", ht.Points([(0.0, 0.0, -0.5)]))
+        >>> model = system.derive(native=False)
+        >>> q = model.neutral()
+        >>> q[2] = 0.5
+        >>> held = model.holding("pole", q=q)
+        >>> held.constraint_forces(q, np.zeros(6))["pole"][:3].round(6) + 0.0
+        array([0.  , 0.  , 9.81])
+        """
+        model = Model(held_description(self, names, self._configuration(q), within, parameters), self.native)
+        model.check()
+        return model
 
     @property
     def compliant_contacts(self) -> tuple[str, ...]:
