@@ -12,6 +12,7 @@ import heavytop as ht
 from heavytop.errors import FileFormatError, PlanError, RecipeError
 from heavytop.io import save_recipe
 from heavytop.plan import Plan, problems
+from heavytop.show.plan_report import _limit_lines
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +78,13 @@ def test_the_distance_of_a_run_uses_the_parameters_of_the_plan() -> None:
     plan = ht.plan(model, [0.0], [1.0], 1.0, limits=(-50, 50), steps=10, tolerance=1e-4, parameters=values)
     run = ht.simulate(model, ([0.1], [0.0]), 0.1, 0.05, inputs=[0.0], parameters=values)
     assert np.isclose(plan.distance(run)[0], 3.0 * 2 * np.sin(0.05), rtol=1e-12)
+
+
+def test_limits_are_drawn_in_the_axes_of_their_curves() -> None:
+    bounds = np.array([-5.0, -2.0, -np.inf]), np.array([5.0, 2.0, np.inf])
+    assert _limit_lines(bounds, (2,)) == []
+    assert [limit for limit, _ in _limit_lines(bounds, (1,))] == [-2.0, 2.0]
+    both = _limit_lines(bounds, (0, 1))
+    assert [limit for limit, _ in both] == [-5.0, -2.0, 5.0, 2.0]
+    assert both[0][1] == both[2][1] != both[1][1]
+    assert _limit_lines(None, (0,)) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -265,3 +267,25 @@ def test_a_motion_that_diverged_has_a_page(tmp_path: Path) -> None:
     assert not run.outcome.ok
     assert np.nanmax(np.abs(run.v)) > 1e39  # beyond 32-bit floats
     assert run.show(tmp_path / "diverged.html").stat().st_size > 10_000
+
+
+def test_pages_of_batches_have_trajectories_to_choose(tmp_path: Path) -> None:
+    model = ht.library.load("pendulum").derive(native=False)
+    run = ht.simulate(model, (np.linspace(0.1, 1.0, 9)[:, None], np.zeros(1)), until=0.2, step=0.05)
+    text = run.show(tmp_path / "batch.html", index=3).read_text("utf-8")
+    document, last = (
+        json.loads(re.findall(rf'id="{name}">(.*?)</script>', text)[0]) for name in ("document", "document-5")
+    )
+    assert document["choices"] == [f"{k} of 9" for k in (3, 0, 2, 5, 6, 8)]
+    assert "trajectory 8 of 9" in last["subtitle"]
+    assert 'id="snapshot-5"' in text
+
+
+def test_small_angles_are_not_hidden_by_spinning_wheels() -> None:
+    system = ht.System(name="segway", gravity=(0, 0, 0))
+    system.body("axle", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    for name in ("wheel", "pitch"):
+        system.body(name, parent="axle", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))
+    run = ht.simulate(system.derive(native=False), ([0, 0, 0], [1.0, 30.0, 0.1]), until=1.0, step=0.1)
+    angles = {p.title: list(p.series) for p in report_of(run).panels if p.title.startswith("Angles")}
+    assert angles == {"Angles, small": ["pitch"], "Angles, large": ["wheel"]}

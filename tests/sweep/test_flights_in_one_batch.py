@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import heavytop as ht
 from heavytop import copters
 from heavytop.control import Delayed
-from heavytop.errors import ControlError, ModelError
+from heavytop.errors import ControlError, ModelError, SweepError
 
 QUAD = copters.quadcopter()
 SHORT = {"maneuver": "hover", "until": 0.2, "step": 0.01}
@@ -79,3 +82,19 @@ def test_trajectories_with_different_ages_of_their_measurements() -> None:
         assert np.array_equal(several.q[:, k], single.q)
     with pytest.raises(ControlError, match="longest must be at least"):
         Delayed(brake, ages, start, longest=4)
+
+
+@pytest.mark.thorough
+def test_gains_vary_within_a_batch() -> None:
+    over = {"position_frequency": [1.7, 2.3], "tilt_damping": [0.7, 0.9]}
+    swept = ht.sweep(QUAD, over, measure=ht.sweep.take("hull.x", "end"), **SHORT, integral=False, wind=2.0)
+    assert ht.sweep.make_study(QUAD, over, **SHORT).groups == ((), 1)
+    recipe = copters.recipe_of(QUAD)
+    for place, (frequency, damping) in zip(np.ndindex(2, 2), itertools.product(*over.values()), strict=True):
+        prototype = recipe.prototype({"position frequency": frequency, "tilt damping": damping})
+        single = copters.fly(
+            replace(QUAD, prototype=prototype), "hover", step=0.01, until=0.2, integral=False, wind=2.0
+        )
+        assert swept["hull.x"].values[place] == pytest.approx(single.run.q[-1, 0], abs=1e-12)
+    with pytest.raises(SweepError, match="not with 'robust'"):
+        ht.sweep(QUAD, over, law="robust", **SHORT)

@@ -12,6 +12,7 @@ from heavytop.copters.composition import (
     Composition,
     Conditions as Conditions,
     as_law,
+    integral_action,
     on_grid,
 )
 from heavytop.copters.flight import (
@@ -27,6 +28,7 @@ from heavytop.copters.flight import (
 )
 from heavytop.copters.limbs import Limb as Limb
 from heavytop.copters.live.flight import HOVER, SPEEDS, LiveFlight, Snapshot, vehicle_names
+from heavytop.copters.live.gains import Recipe, StoredGains, Tunable, recipe_of, tunable
 from heavytop.copters.live.tuned_run import ScaledGain, tuned_run
 from heavytop.copters.loads import (
     quadcopter_with_load as quadcopter_with_load,

@@ -14,7 +14,7 @@ from heavytop.show.plots import (
     plot_signals as plot_signals,
 )
 from heavytop.show.pose_page import pose_report, write_pose_page
-from heavytop.show.run_report import report_of as report_of
+from heavytop.show.run_report import report_of as report_of, report_with_choice
 from heavytop.show.scene import (
     Arrow as Arrow,
     Body as Body,

@@ -9,6 +9,7 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from heavytop._files import check_ending as _check_ending, write_whole
 from heavytop._format import html_text
@@ -19,6 +20,8 @@ from heavytop.show.scene import Report
 from heavytop.show.viewer import scene_meshes, snapshot, view_of, viewer_source
 
 SIZE_LIMIT = 5_000_000
+OTHERS_LIMIT = 2_500_000
+"""Size of the data of trajectories besides the first one."""
 HEIGHT = 720
 """Of a page in a notebook, in pixels."""
 ENDINGS = (".html", ".htm")
@@ -69,16 +72,8 @@ def check_ending(path: str | Path) -> None:
 
 def page(report: Report) -> str:
     """The HTML text of a report."""
-    document, block = pack_report(report)
-    document["scene"]["view"] = view_of(report.scene)
-    document["version"] = __version__
-    document["sliders"] = report.sliders
-    parts = {
-        "title": html_text(report.title),
-        "block": _base64(zlib.compress(block, 9)),
-        "snapshot": _base64(snapshot(scene_meshes(report.scene))),
-        "viewer": _base64(viewer_source()),
-    }
+    document, packed = _packed(report)
+    parts = {"title": html_text(report.title), "viewer": _base64(viewer_source()), **packed}
     if report.live is None:
         names, scripts, style = "page.html", SCRIPTS, _asset("page.css")
     else:
@@ -86,7 +81,35 @@ def page(report: Report) -> str:
         document["live"] = report.live.document
         parts |= {name: _base64(data) for name, data in report.live.packed().items()}
     script = "\n".join(_asset(name) for name in scripts)
+    parts["others"] = _others(report, document) if report.live is None else ""
     return Template(_asset(names)).substitute(**parts, style=style, script=script, document=_json_in_html(document))
+
+
+def _packed(report: Report) -> tuple[dict[str, Any], dict[str, str]]:
+    """The document of a report, its numbers and its meshes."""
+    document, block = pack_report(report)
+    document["scene"]["view"] = view_of(report.scene)
+    document["version"] = __version__
+    document["sliders"] = report.sliders
+    meshes = snapshot(scene_meshes(report.scene))
+    return document, {"block": _base64(zlib.compress(block, 9)), "snapshot": _base64(meshes)}
+
+
+def _others(report: Report, document: dict[str, Any]) -> str:
+    """Elements with the data of other trajectories, as many as there is room for; the document lists all choices."""
+    document["choices"] = [report.choice]
+    elements: list[str] = []
+    room = OTHERS_LIMIT
+    for other in report.others:
+        own, packed = _packed(other)
+        texts = {"document": _json_in_html(own), **packed}
+        room -= sum(map(len, texts.values()))
+        if room < 0:
+            break
+        number = len(document["choices"])
+        document["choices"].append(other.choice)
+        elements += [f'<script type="text/plain" id="{name}-{number}">{text}</script>' for name, text in texts.items()]
+    return "\n".join(elements)
 
 
 def _asset(name: str) -> str:

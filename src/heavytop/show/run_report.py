@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Curve = tuple[str, str, Floats, Floats | None]
 """Name, unit and values (n,) of the displayed trajectory, and those of all (n, *batch)."""
 OF_EACH = {"Coordinates": "coordinate", "Velocities": "velocity", "Inputs": "input"}
+CHOICES = 6
+"""Trajectories of a batch among which a reader of its page chooses."""
 HIDDEN = 10.0
 """Ratio of ranges beyond which the smaller curve is a line at zero in the axis of the larger one."""
 SPINNING = {"rad": 2 * np.pi, "rad/s": 6.0}
@@ -69,6 +72,26 @@ def report_of(run: Run, index: int | Sequence[int] = 0, model: Model | None = No
         notes=tuple(view.linkage.notes()),
         markers=tuple(view.markers()),
     )
+
+
+def report_with_choice(run: Run, index: int | Sequence[int] = 0) -> Report:
+    """The report of a trajectory and, of a batch, those of some others, spread evenly, for the reader to choose."""
+    count = int(np.prod(run.batch))
+    if count < 2:
+        return report_of(run, index)
+    own = int(np.ravel_multi_index(_index(run, index), run.batch))
+    spread = np.unique(np.linspace(0, count - 1, min(count, CHOICES)).round().astype(int))
+    others = [int(k) for k in spread if k != own][: CHOICES - 1]
+    return replace(
+        report_of(run, own),
+        choice=_choice(run, own),
+        others=[replace(report_of(run, k), choice=_choice(run, k)) for k in others],
+    )
+
+
+def _choice(run: Run, number: int) -> str:
+    place = tuple(int(k) for k in np.unravel_index(number, run.batch))
+    return f"{place[0] if len(place) == 1 else place} of {' x '.join(f'{n:,}' for n in run.batch)}"
 
 
 def model_of(run: Run, given: Model | None) -> Model:

@@ -300,6 +300,7 @@ class Report(Portable):
     highlights : pairs of label and value, shown large.
     notes : paragraphs of plain text.
     sliders : joints of a page without motion. live : equations of motion of a page that simulates.
+    choice : name of the trajectory. others : reports of other ones that a reader may choose.
 
     Examples
     --------
@@ -319,6 +320,8 @@ class Report(Portable):
     markers: Sequence[Marker] = ()
     sliders: Mapping[str, Any] | None = None
     live: LiveCode | None = None
+    choice: str = ""
+    others: Sequence[Report] = ()
 
     def __post_init__(self) -> None:
         for name in ("panels", "highlights", "tables", "notes", "markers"):

@@ -65,13 +65,14 @@ def _size_with_parts(scene: Scene) -> float:
 
 
 def _reach(scene: Scene) -> float:
-    """Radius around the followed body within which all bodies stay."""
-    poses: Any = scene.bodies[str(scene.follow)].motion
-    found = scene.bodies[str(scene.follow)].radius
+    """Radius around the followed body within which all bodies stay that move with it."""
+    followed = scene.bodies[str(scene.follow)]
+    poses, found = followed.motion, followed.radius
     for body in scene.bodies.values():
-        if not isinstance(body.motion, Spin):
-            apart = np.linalg.norm(body.motion[:, :3, 3] - poses[:, :3, 3], axis=-1)
-            found = max(found, float(np.max(apart)) + body.radius)
+        if isinstance(body.motion, Spin) or isinstance(poses, Spin) or not np.any(np.ptp(body.motion, axis=0)):
+            continue
+        apart = np.linalg.norm(body.motion[:, :3, 3] - poses[:, :3, 3], axis=-1)
+        found = max(found, float(np.max(apart)) + body.radius)
     return found
 
 

@@ -325,7 +325,7 @@ class Run(Shown):
         Parameters
         ----------
         path : HTML file; None: the page is returned as an object that a notebook shows in place.
-        index : trajectory of a batch: its number, or one number per batch axis.
+        index : trajectory of a batch: its number, or one number per batch axis. A page in a file also has some others to choose.
         live : instead of a replay the page runs the equations of motion itself, without Python: sliders for parameters, start and inputs, and
             bodies that can be pulled. All trajectories of a batch run.
 
@@ -334,8 +334,10 @@ class Run(Shown):
         SimulationError
             Live only: the run calls Python at every sample (a function as ``inputs=``, predictive control), or was read from a file.
         """
-        from heavytop.show import InlinePage, live_report, report_of, write_page
+        from heavytop.show import InlinePage, live_report, report_of, report_with_choice, write_page
 
+        if path is not None and not live:
+            return write_page(report_with_choice(self, index), path)
         report = report_of(self, index)
         if live:
             chosen = (index,) if isinstance(index, int | np.integer) else tuple(index)

@@ -27,13 +27,14 @@ from heavytop.copters import (
     flown_poses,
     is_stack,
     on_grid,
+    recipe_of,
 )
 from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.errors import ControlError, HeavytopError, ModelError, SweepError, unknown_name
 from heavytop.geometry import so3
 from heavytop.simulate import Dynamics, Run, RunSpec, as_dynamics
 from heavytop.sweep.cases import Values, call, groups, is_function, names_of, single
-from heavytop.sweep.flight_groups import MEASURED, PARAMETERS, VARIED, FlightGroup
+from heavytop.sweep.flight_groups import MEASURED, PARAMETERS, VARIED, FlightGroup, VariedGains, gain_variable
 from heavytop.sweep.measure import Measured, Measures, as_measures
 from heavytop.sweep.model_cases import ModelCases, StackedLaws, attitude_blocks, own_names, unit_of
 
@@ -99,13 +100,18 @@ class FlightCases(ModelCases):
     def check(self) -> None:
         names = self.names
         used = {n for value in (self.subject, *self.given.values()) if is_function(value) for n in names_of(value)}
-        known = (*SETTINGS, "vehicle", *START, *used)
+        known = (*SETTINGS, "vehicle", *START, *used, *self._gain_names)
         own = own_names(as_dynamics(_vehicle(self.subject).model)) if self._one_vehicle else ()
         for name in names:
             if name not in known and name not in own:
                 raise unknown_name("variable of a sweep over flights", name, (*known, *own))
         if "attitude" in names and {"tilt", "heading"} & set(names):
             raise SweepError("the start has either an attitude or a tilt with a heading, not both.")
+
+    @property
+    def _gain_names(self) -> tuple[str, ...]:
+        """Gains of the vehicle's laws."""
+        return tuple(map(gain_variable, recipe_of(_vehicle(self.subject)).defaults)) if self._one_vehicle else ()
 
     @property
     def _one_vehicle(self) -> bool:
@@ -115,6 +121,9 @@ class FlightCases(ModelCases):
         return {name: value for name, value in self.given.items() if name not in self.names}
 
     def unit(self, name: str) -> str:
+        if name in self._gain_names and name not in UNITS:
+            gains = recipe_of(_vehicle(self.subject)).gains
+            return next(g.unit for g in gains if gain_variable(g.name) == name).replace("1", "")
         return UNITS.get(name) or (
             unit_of(as_dynamics(_vehicle(self.subject).model), name) if self._one_vehicle else ""
         )
@@ -143,6 +152,7 @@ class FlightCases(ModelCases):
 
     def _split(self, values: Values) -> Iterator[tuple[dict[str, Any] | Exception, np.ndarray]]:
         """By structure, then by the settings that act at all: zero wind, payload, noise, delay and lag change the structure."""
+        gains = tuple(n for n in self._gain_names if n in self.names)
         for chosen, rows in groups(values, self.apart):
             together = [n for n in self._together(chosen) if values[n].dtype.kind in "fiub"]
             others = [n for n in VARIED if n in self.names and n not in (*together, *chosen)]
@@ -150,9 +160,9 @@ class FlightCases(ModelCases):
             kinds = {n: own[n] for n in others} | {_acts(n): _acting(n, own[n]) for n in together}
             found = groups(kinds, tuple(kinds)) if kinds else [({}, np.arange(len(rows)))]
             for kind, part in found:
-                acting = tuple(n for n in together if kind[_acts(n)])
+                acting = (*(n for n in together if kind[_acts(n)]), *gains)
                 settings = chosen | {n: kind[n] for n in others} | {n: SETTINGS[n] for n in together}
-                yield from self._valid(settings, acting, rows[part], {n: own[n][part] for n in acting})
+                yield from self._valid(settings, acting, rows[part], {n: own[n][part] for n in acting if n in own})
 
     def _valid(
         self, settings: dict[str, Any], acting: tuple[str, ...], rows: np.ndarray, own: Values
@@ -208,6 +218,7 @@ class FlightCases(ModelCases):
             raise ControlError(
                 "the robust controller expects the lag of the vehicle's motors: fly it with rotors=True instead of lag=."
             )
+        gains = VariedGains.of(composed) if set(acting) - set(VARIED) else None
         step, period = composed.timing
         every = s["record_every"]
         draft = FlightGroup(
@@ -230,6 +241,7 @@ class FlightCases(ModelCases):
             varied=acting,
             longest=chosen.get("longest", 0),
             mass=mass,
+            gains=gains,
         )
         return draft.bound(vehicle, maneuver)
 

@@ -10,7 +10,18 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate
 from heavytop.control import Actuated, BaseController, Breeze, Breezes, Delayed, Noisy, Propellers, Seen, Windy
-from heavytop.copters import Composition, Conditions
+from heavytop.copters import (
+    LAWS,
+    Composition,
+    Conditions,
+    Recipe,
+    StoredGains,
+    Tunable,
+    integral_action,
+    recipe_of,
+    tunable,
+)
+from heavytop.errors import ControlError
 from heavytop.ocp import needed_inputs
 from heavytop.simulate import BoundLaw
 from heavytop.sweep.cases import Values
@@ -21,7 +32,48 @@ PARAMETERS = ("payload", "mass")
 MEASURED = ("noise", "seed", "delay", "lag")
 """Settings that vary within a batch unless the law or the vehicle has its own sensors."""
 VARIED = (*PARAMETERS, "wind", *MEASURED)
-"""Settings that vary within a batch."""
+"""Settings that vary within a batch, besides gains of the law."""
+CONDITIONS = ("wind", "noise", "seed", "delay")
+"""Those of them that are conditions of a flight."""
+
+
+def gain_variable(name: str) -> str:
+    """The variable of a gain.
+
+    >>> gain_variable("position frequency")
+    'position_frequency'
+    """
+    return name.replace(" ", "_")
+
+
+@dataclass(frozen=True, eq=False)
+class VariedGains:
+    """A law whose gains differ within a batch, and the recipe of its prototypes. Integral action keeps the gain of the vehicle's own prototype."""
+
+    recipe: Recipe
+    tuned: Tunable
+
+    @classmethod
+    def of(cls, composed: Composition) -> VariedGains:
+        """Those of a named law with a prototype."""
+        if composed.law not in LAWS:
+            raise ControlError(
+                f"gains vary with the laws {', '.join(LAWS)}, not with {composed.law_name!r}: vary law= as a function of them instead."
+            )
+        vehicle = composed.vehicle
+        tuned = vehicle if composed.limits else replace(vehicle, limits=None)
+        integral = integral_action(vehicle) if composed.integrating else ()
+        return cls(recipe_of(vehicle), tunable(tuned, str(composed.law), integral))
+
+    def tracking(self, composed: Composition, values: Mapping[str, Any]) -> StoredGains:
+        """The law on the maneuver with gains (count,), or numbers."""
+        names = [name for name in self.recipe.defaults if gain_variable(name) in values]
+        columns = np.stack([np.asarray(values[gain_variable(name)], dtype=float) for name in names], axis=-1)
+        rows, which = np.unique(np.atleast_2d(columns), axis=0, return_inverse=True)
+        made = [self.recipe.prototype(dict(zip(names, row.tolist(), strict=True))) for row in rows]
+        numbers = np.stack([self.tuned.values(prototype) for prototype in made])[which.reshape(-1)]
+        period = composed.step if composed.integrating else None
+        return StoredGains(self.tuned, composed.maneuver, numbers if columns.ndim > 1 else numbers[0], period)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +84,7 @@ class FlightGroup(Group):
     ----------
     composed : one of them. tracking : the law on the maneuver. lag : of the propellers next to it, s.
     varied : names of :data:`VARIED` that differ within the batch. longest : samples of their longest delay. mass : that of all of them, kg.
+    gains : of the law, if they differ.
     """
 
     composed: Composition
@@ -40,6 +93,7 @@ class FlightGroup(Group):
     varied: tuple[str, ...]
     longest: int
     mass: float | None
+    gains: VariedGains | None = None
 
     @property
     def own_signal_size(self) -> int:
@@ -54,15 +108,18 @@ class FlightGroup(Group):
     def controller(self, start: tuple[np.ndarray, np.ndarray], values: Values) -> Any:
         """The controller of a batch from starts of the plant, with values (count,) of the varied names."""
         conditions = self.composed.conditions
-        own = {name: np.asarray(values[name]) for name in self.varied if name not in (*PARAMETERS, "lag")}
+        own = {name: np.asarray(values[name]) for name in self.varied if name in CONDITIONS}
         if own:
             given = {f.name: getattr(conditions, f.name) for f in fields(conditions)} | own
             conditions = BatchConditions(**given, longest=self.longest)
         lag = np.asarray(values["lag"], dtype=float) if "lag" in self.varied else self.lag
-        return self._controller(conditions, start, lag)
+        return self._controller(conditions, start, lag, values)
 
-    def _controller(self, conditions: Conditions, start: tuple[np.ndarray, np.ndarray], lag: Any) -> Any:
-        tracking = with_lag(self.composed, self.tracking, lag) if np.any(lag) else self.tracking
+    def _controller(
+        self, conditions: Conditions, start: tuple[np.ndarray, np.ndarray], lag: Any, gains: Mapping[str, Any]
+    ) -> Any:
+        tracking = self.tracking if self.gains is None else self.gains.tracking(self.composed, gains)
+        tracking = with_lag(self.composed, tracking, lag) if np.any(lag) else tracking
         return replace(self.composed, conditions=conditions).controller(start, tracking)
 
     def bound(self, *more: Any) -> FlightGroup:
@@ -70,17 +127,19 @@ class FlightGroup(Group):
         one = {name: np.ones(1, dtype=int if name == "seed" else float) for name in self.varied}
         if "delay" in one:
             one["delay"] = np.array([self.period])
+        if self.gains is not None:
+            nominal = {gain_variable(name): value for name, value in self.gains.recipe.defaults.items()}
+            one |= {name: np.array([nominal[name]]) for name in self.varied if name not in VARIED}
         control = self.controller(self.composed.start(), one)
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("spec", "law", "period", "code")}
         return FlightGroup.of(replace(self.spec, control=control), *more, self.varied, self.mass, **own)
 
     def single(self, start: tuple[np.ndarray, np.ndarray], values: Mapping[str, Any]) -> tuple[Composition, Any]:
         """The flight of one point and its controller."""
-        own = {name: values[name] for name in self.varied if name not in (*PARAMETERS, "lag")}
+        own = {name: values[name] for name in self.varied if name in CONDITIONS}
         flown = replace(self.composed, conditions=replace(self.composed.conditions, **own))
-        return flown, self._controller(
-            flown.conditions, start, float(values["lag"]) if "lag" in self.varied else self.lag
-        )
+        lag = float(values["lag"]) if "lag" in self.varied else self.lag
+        return flown, self._controller(flown.conditions, start, lag, values)
 
     def bound_law(self, start: tuple[np.ndarray, np.ndarray], values: Values) -> BoundLaw:
         """The law from starts of the plant: a delayed law gets them until the first measurement arrives."""

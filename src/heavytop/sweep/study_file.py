@@ -208,6 +208,7 @@ def listed() -> dict[str, tuple[str, ...]]:
         "systems": tuple(library.names()),
         "options of flights (may vary too)": tuple(SETTINGS),
         "start of flights (may vary)": ("attitude", "tilt", "heading", "coordinates such as hull.x"),
+        "gains of flights (may vary)": ("position_frequency", "position_damping", "tilt_frequency", "..."),
         "options of systems": SYSTEM_OPTIONS,
         "variables of systems": ("parameters", "coordinates and velocities at the start", *STRUCTURE[:1]),
         "values": (

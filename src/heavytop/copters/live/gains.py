@@ -6,18 +6,21 @@ new gains need no compilation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import symbol
+from heavytop._arrays import Array, concatenate, part, symbol
 from heavytop.control import (
     DISTRIBUTIONS,
     FeedbackLaw,
+    Integral,
     Law,
     Prototype,
+    Seen,
+    Tracking,
     body_law,
     default_blocks,
     energy_law,
@@ -246,7 +249,7 @@ class Tunable:
         return np.array([numbers[name] for name in self.names])
 
 
-def tunable(vehicle: Vehicle, kind: str) -> Tunable:
+def tunable(vehicle: Vehicle, kind: str, integral: Integral | Sequence[Integral] = ()) -> Tunable:
     """The law of a kind ("energy", "particle", "body") for all prototypes with the structure of the vehicle's own."""
     if kind not in LAWS:
         raise unknown_name("law", kind, LAWS)
@@ -257,18 +260,48 @@ def tunable(vehicle: Vehicle, kind: str) -> Tunable:
     # for all gains, limited inputs are weighted by the inertia of the vehicle's own prototype
     limits = vehicle.limits and replace(vehicle.limits, inertia=vehicle.prototype.inertia)
     if vehicle.virtual is None:
-        law: FeedbackLaw = _law(kind, model, vehicle, prototype, limits)
+        law: FeedbackLaw = _law(kind, model, vehicle, prototype, limits, integral)
     else:
         virtual = with_numbers(vehicle.virtual, symbols, numbers)
         tuned = replace(vehicle, model=model, virtual=virtual, prototype=prototype)
-        law = RedundantLaw(tuned, _law(kind, virtual, vehicle, prototype, None), limits)
+        law = RedundantLaw(tuned, _law(kind, virtual, vehicle, prototype, None, integral), limits)
     fixed = {name: value for name, value in numbers.items() if name not in symbols}
     return Tunable(law, tuple(symbols), fixed)
 
 
-def _law(kind: str, model: Model, vehicle: Vehicle, prototype: Prototype, limits: Limits | None) -> Law:
+class StoredGains(Tracking):
+    """A tunable law on its reference with the numbers (*batch, n) of its prototypes as memory: flights that differ in them share their native code.
+
+    >>> from heavytop.copters import maneuvers, quadcopter
+    >>> craft = quadcopter()
+    >>> tuned = tunable(craft, "energy")
+    >>> StoredGains(tuned, maneuvers.hover(craft), tuned.values(craft.prototype)).own_state_size == len(tuned.names)
+    True
+    """
+
+    def __init__(self, tuned: Tunable, reference: Any, numbers: np.ndarray, sample_time: float | None = None) -> None:
+        super().__init__(tuned.law, reference, sample_time=sample_time)
+        self.numbers, self.own_state_size = numbers, numbers.shape[-1]
+
+    def first(self) -> np.ndarray:
+        """The numbers."""
+        return self.numbers
+
+    def following(self, at: Seen, u: Array) -> Array:
+        """They stay."""
+        return at.z
+
+    def seen(self, at: Seen) -> dict[str, Array]:
+        """The reference, and the parameters of the law with these numbers."""
+        values = super().seen(at)
+        return values | {"p": concatenate(part(values["p"], 0, len(values["p"]) - self.own_state_size), at.z)}
+
+
+def _law(
+    kind: str, model: Model, vehicle: Vehicle, prototype: Prototype, limits: Limits | None, integral: Any = ()
+) -> Law:
     if kind == "energy":
         # the blocks of the velocity error are chosen by the numbers, then moved to the symbolic centres
         blocks = default_blocks(model.expressions, vehicle.prototype, "product")
-        return energy_law(model, prototype, limits, blocks=moved_blocks(blocks, prototype))
-    return (particle_law if kind == "particle" else body_law)(model, prototype, limits)
+        return energy_law(model, prototype, limits, integral, blocks=moved_blocks(blocks, prototype))
+    return (particle_law if kind == "particle" else body_law)(model, prototype, limits, integral)

@@ -1,8 +1,21 @@
 // The page: text, tables, controls and the one clock that everything follows.
 
 const main = async () => {
-  const report = JSON.parse(document.getElementById("document").textContent);
   const byId = (id) => document.getElementById(id);
+  // one of several trajectories, chosen by the address
+  const first = JSON.parse(byId("document").textContent);
+  const choices = first.choices || [""];
+  const number = Number((/^#trajectory-(\d+)$/.exec(window.location.hash) || [0, 0])[1]);
+  const chosen = number < choices.length ? number : 0;
+  const data = (id) => (chosen ? `${id}-${chosen}` : id);
+  const report = chosen ? JSON.parse(byId(data("document")).textContent) : first;
+  byId("choices").hidden = choices.length < 2;
+  byId("trajectory").append(...choices.map((name, k) => element("option", { value: k }, name)));
+  byId("trajectory").value = chosen;
+  byId("trajectory").addEventListener("change", (event) => {
+    window.location.hash = `trajectory-${event.target.value}`;
+    window.location.reload();
+  });
   const { scene, palette } = report;
   const span = [scene.frames.first, scene.frames.last];
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -45,7 +58,7 @@ const main = async () => {
   const state = { time: span[0], playing: false, speed: niceSpeed(span[1] - span[0]), ready: false };
   const listeners = [];
   try {
-    block = new Float32Array(await inflate(base64Bytes("block")));
+    block = new Float32Array(await inflate(base64Bytes(data("block"))));
   } catch (error) {
     byId("message").textContent = "This browser is too old to unpack the data of this page. Please update it.";
     throw error;
@@ -54,6 +67,7 @@ const main = async () => {
 
   // the clock
   const stage = new Stage(byId("canvas"), byId("labels"), scene, block, palette);
+  stage.snapshot = data("snapshot");
   const plots = report.panels.map((panel, k) => new Plot(panel, k, array, span, report.markers, palette, (t) => seek(t)));
   document.querySelector(".layout").classList.toggle("solo", !plots.length);
   byId("panels").append(...plots.map((plot) => plot.node));

@@ -30,7 +30,7 @@ class Stage {
     });
     // K3D adds style sheets for formulas, with fonts that do not exist here, and for a menu; neither is used
     for (const sheet of document.head.querySelectorAll("style")) if (sheet.textContent.includes("KaTeX")) sheet.remove();
-    this.k3d = await library.CreateK3DAndLoadBinarySnapshot(base64Bytes("snapshot"), this.host);
+    this.k3d = await library.CreateK3DAndLoadBinarySnapshot(base64Bytes(this.snapshot || "snapshot"), this.host);
     this.world = this.k3d.getWorld();
     this.adopt();
     this.light();
