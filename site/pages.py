@@ -42,7 +42,7 @@ CHAPTERS = {
         ("contributing", "decisions", "features", "errata", "releasing"),
     ),
 }  # fmt: skip
-"""Page -> its title, its first sentence and the pages below it, in the order in which a newcomer reads them."""
+"""Page -> its title, its first sentence and the pages below it, in the order in which a newcomer reads them. Further pages become guides."""
 _CITE = """\
 If heavytop helped your work, please cite it together with the source of the method that you used; [notation](notation.md) lists the sources.
 
@@ -73,7 +73,10 @@ def write(target: Path) -> None:
     text = f"# How to cite, and the licence\n\n{_CITE.replace('VERSION', _version())}\n`CITATION.cff`:\n\n"
     text += f"```yaml\n{citation}```\n\n`LICENSE`:\n\n```text\n{terms}```\n"
     (target / "cite.md").write_text(text, encoding="utf-8")
+    listed = {page for _, _, below in CHAPTERS.values() for page in below} | {*OUTSIDE.values(), "index"}
+    others = sorted({path.stem for path in target.glob("*.md")} - listed)
     for page, (title, sentence, below) in CHAPTERS.items():
+        below = (*below, *others) if page == "guides" else below
         (target / f"{page}.md").write_text(f"# {title}\n\n{sentence}\n{_tree(below, depth=1)}", encoding="utf-8")
     _append(target / "index.md", _tree(list(CHAPTERS), hidden=True))
     for folder in FOLDERS:

@@ -1,6 +1,7 @@
 """Tutorials: pages of ``docs/tutorials`` as notebooks with figures, and as pages of the site with the output of their programs.
 
-``python site/tutorials.py [NAME ...]`` runs the pages in Jupyter kernels and writes ``notebooks/NAME.ipynb`` (needs the extra ``docs``).
+``python site/tutorials.py [NAME ...]`` runs the pages in Jupyter kernels and writes ``notebooks/NAME.ipynb`` (needs the extra ``docs``). After a
+change of text alone, ``--text`` keeps the outputs and runs nothing.
 A fenced block ``python`` is a cell, ``sh`` a command; a block after ``<!-- file: NAME -->`` is a file that later cells read.
 """
 
@@ -114,6 +115,19 @@ def run(name: str) -> dict[str, Any]:
     return made
 
 
+def reworded(name: str) -> dict[str, Any]:
+    """The notebook with the text of the page and the outputs that it has; the programs must be unchanged."""
+    kept = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))
+    made = notebook(name)
+    programs = [[cell for cell in book["cells"] if cell["cell_type"] == "code"] for book in (kept, made)]
+    if ["".join(cell["source"]) for cell in programs[0]] != [cell["source"] for cell in programs[1]]:
+        raise SystemExit(f"the programs of {name} have changed: run python site/tutorials.py {name}")
+    for old, new in zip(*programs, strict=True):
+        new |= {key: old[key] for key in ("outputs", "execution_count")}
+    cells = [cell | {"source": cell["source"].splitlines(keepends=True)} for cell in made["cells"]]
+    return kept | {"cells": [dict(sorted(cell.items())) for cell in cells]}
+
+
 def write(target: Path) -> None:
     """Pages of the site below ``target``, with the outputs of the notebooks."""
     for name in names():
@@ -156,9 +170,10 @@ def _shown(outputs: list[dict[str, Any]], target: Path, stem: str) -> list[str]:
 def main() -> int:
     """Run the tutorials that are named, or all."""
     NOTEBOOKS.mkdir(exist_ok=True)
-    for name in sys.argv[1:] or names():
-        print(f"running {name}", flush=True)
-        text = json.dumps(run(name), indent=1, ensure_ascii=False) + "\n"
+    for name in [argument for argument in sys.argv[1:] if argument != "--text"] or names():
+        print(name, flush=True)
+        book = reworded(name) if "--text" in sys.argv else run(name)
+        text = json.dumps(book, indent=1, ensure_ascii=False) + "\n"
         (NOTEBOOKS / f"{name}.ipynb").write_text(text, encoding="utf-8")
     return 0
 

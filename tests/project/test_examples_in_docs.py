@@ -31,6 +31,8 @@ LONG = {  # about a second each, or more
     "docs/howto/estimate.md:estimate",
     "docs/howto/four_bar.md:four-bar",
     "docs/howto/ground.md:ground",
+    "docs/howto/identify.md:identify",
+    "docs/howto/landing.md:landing",
     "docs/howto/inverse_kinematics.md:inverse-kinematics",
     "docs/howto/noise_delay.md:noise-delay",
     "docs/howto/payload.md:payload",
