@@ -16,6 +16,7 @@ from heavytop._arrays import symbol
 from heavytop.control import (
     DISTRIBUTIONS,
     FeedbackLaw,
+    Integral,
     Law,
     Prototype,
     body_law,
@@ -246,8 +247,8 @@ class Tunable:
         return np.array([numbers[name] for name in self.names])
 
 
-def tunable(vehicle: Vehicle, kind: str) -> Tunable:
-    """The law of a kind ("energy", "particle", "body") for all prototypes with the structure of the vehicle's own."""
+def tunable(vehicle: Vehicle, kind: str, integral: Integral | tuple[()] = ()) -> Tunable:
+    """The law of a kind ("energy", "particle", "body"), with or without integral action, for all prototypes with the structure of the vehicle's."""
     if kind not in LAWS:
         raise unknown_name("law", kind, LAWS)
     numbers = numbers_of(vehicle.prototype)
@@ -257,18 +258,25 @@ def tunable(vehicle: Vehicle, kind: str) -> Tunable:
     # for all gains, limited inputs are weighted by the inertia of the vehicle's own prototype
     limits = vehicle.limits and replace(vehicle.limits, inertia=vehicle.prototype.inertia)
     if vehicle.virtual is None:
-        law: FeedbackLaw = _law(kind, model, vehicle, prototype, limits)
+        law: FeedbackLaw = _law(kind, model, vehicle, prototype, limits, integral)
     else:
         virtual = with_numbers(vehicle.virtual, symbols, numbers)
         tuned = replace(vehicle, model=model, virtual=virtual, prototype=prototype)
-        law = RedundantLaw(tuned, _law(kind, virtual, vehicle, prototype, None), limits)
+        law = RedundantLaw(tuned, _law(kind, virtual, vehicle, prototype, None, integral), limits)
     fixed = {name: value for name, value in numbers.items() if name not in symbols}
     return Tunable(law, tuple(symbols), fixed)
 
 
-def _law(kind: str, model: Model, vehicle: Vehicle, prototype: Prototype, limits: Limits | None) -> Law:
+def _law(
+    kind: str,
+    model: Model,
+    vehicle: Vehicle,
+    prototype: Prototype,
+    limits: Limits | None,
+    integral: Integral | tuple[()],
+) -> Law:
     if kind == "energy":
         # the blocks of the velocity error are chosen by the numbers, then moved to the symbolic centres
         blocks = default_blocks(model.expressions, vehicle.prototype, "product")
-        return energy_law(model, prototype, limits, blocks=moved_blocks(blocks, prototype))
-    return (particle_law if kind == "particle" else body_law)(model, prototype, limits)
+        return energy_law(model, prototype, limits, integral, blocks=moved_blocks(blocks, prototype))
+    return (particle_law if kind == "particle" else body_law)(model, prototype, limits, integral)
