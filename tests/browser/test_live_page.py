@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from browser.chromium import Tab, chromium, find_chromium
 from browser.test_report_page import picture_folder
+from show.live_node import SYSTEMS, difference, library_run
 
 import heavytop as ht
 from heavytop.copters import fly, quadcopter
@@ -74,6 +75,20 @@ def test_same_numbers_as_native_code(browser: Tab, run: ht.Run, address: str) ->
     assert state == pytest.approx([*run.q[-1], *run.v[-1]], rel=1e-12, abs=1e-12)
     assert tab.errors == []
     assert [url for url in tab.requests if not url.startswith(("file:", "blob:", "data:", "about:"))] == []
+
+
+def test_every_system_of_the_library_as_native_code(browser: Tab, tmp_path: Path) -> None:
+    """All steps of a run in Chromium, from file://, to 1e-12 of the largest numbers of the motion."""
+    for name in SYSTEMS:
+        run = library_run(name)
+        page: Any = run.show(tmp_path / f"{name.replace(':', ' ')}.html", live=True)
+        tab, steps = opened(browser, page.as_uri()), len(run.t) - 1
+        q, v = tab.evaluate(
+            f"(heavytop.motion.advance({steps}, {steps}), [[...heavytop.motion.q], [...heavytop.motion.v]])"
+        )
+        assert difference({"q": np.array(q), "v": np.array(v)}, run) < 1e-12, name
+        assert tab.evaluate("heavytop.motion.problem") is None, name
+        assert tab.errors == [], name
 
 
 def test_runs_steps_and_restarts(browser: Tab, address: str) -> None:

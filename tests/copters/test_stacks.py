@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -21,6 +22,7 @@ import pytest
 import heavytop as ht
 from heavytop import copters
 from heavytop.copters import Rotor, fly, maneuvers, multicopter, quadcopter, stacks
+from heavytop.copters.propulsion import typical_propulsion
 from heavytop.errors import ControlError, FileFormatError, UnknownNameError
 from heavytop.geometry import so3
 from heavytop.simulate import Ending
@@ -127,6 +129,28 @@ def test_mixer_of_betaflight_has_its_signs() -> None:
         assert np.sign(roll) == np.sign(np.round(rotor.at[1], 9))
         assert np.sign(pitch) == -np.sign(np.round(rotor.at[0], 9))
         assert np.sign(yaw) == rotor.spin
+
+
+def test_betaflight_gets_place_velocity_and_pressure() -> None:
+    """Longitude, latitude, altitude; east, north, up; the pressure of that altitude. World axes are north, west, up."""
+    sent: list[tuple[float, ...]] = []
+
+    class Program:
+        def receive(self):
+            return []
+
+        def send(self, receiver, state):
+            sent.append(stacks.betaflight.STATE.unpack(state))
+
+    level = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    seen = stacks.Measurements(0.0, (0.1, 0.2, 0.3), (0.0, 0.0, 9.81), level, (111.0, -50.0, 12.0), (1.0, 2.0, 3.0))
+    link = stacks.betaflight.BetaflightLink(Program(), 1.25e-4, 4)  # pyright: ignore[reportArgumentType]
+    link.step(seen, stacks.Sticks(), armed=False)
+    longitude, latitude, altitude, east, north, up, pressure = sent[0][11:]
+    assert (latitude - 47.397742) * 111_319.5 == pytest.approx(111.0, rel=1e-4)
+    assert (longitude - 8.545594) * 111_319.5 * np.cos(np.radians(47.397742)) == pytest.approx(50.0, rel=1e-4)
+    assert (altitude, east, north, up) == (500.0, -2.0, 1.0, 3.0)
+    assert pressure == pytest.approx(95461, abs=20)  # ICAO standard atmosphere
 
 
 def test_settings_of_firmware_come_from_the_airframe_file(tmp_path: Path) -> None:
@@ -437,6 +461,89 @@ def test_specific_force_on_the_ground_is_one_g(craft) -> None:
     flight = fly(craft, "takeoff", stack, until=2.0)
     assert flight.outcome.ok
     np.testing.assert_allclose([seen.specific_force for seen in stack.seen[-50:]], [[0.0, 0.0, 9.81]] * 50, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_ten_minutes_on_the_ground(craft) -> None:
+    """Specific force of 1 g, no rotation and no drift in any of 150,000 samples."""
+
+    @dataclass(frozen=True)
+    class Resting:
+        worst: list[float] = field(default_factory=lambda: [0.0, 0.0], hash=False)
+        name: str = "Resting"
+        period: float = 4e-3
+
+        def start(self, vehicle, first):
+            return self
+
+        def exchange(self, seen, sticks, desired):
+            if seen.t > 1.0:  # the legs have settled
+                errors = [abs(a - b) for a, b in zip(seen.specific_force, (0.0, 0.0, 9.81), strict=True)]
+                self.worst[:] = max(self.worst[0], *errors), max(self.worst[1], *map(abs, seen.gyro))
+            return [0.0] * 4
+
+        def close(self) -> None:
+            """Nothing to end."""
+
+    stack = Resting()
+    flight = fly(craft, "takeoff", stack, until=600.0)
+    assert flight.outcome.ok
+    assert stack.worst[0] < 1e-9
+    assert stack.worst[1] < 1e-12
+    settled = int(np.searchsorted(flight.t, 1.0))
+    assert np.abs(flight.run.q[-1] - flight.run.q[settled]).max() < 1e-12
+
+
+def test_the_voltage_sags_with_the_current_and_the_thrust_with_the_voltage(craft) -> None:
+    pack = copters.Battery(cells=3, capacity=0.01, resistance=0.1, efficiency=0.5)
+    vehicle, command = replace(craft, battery=pack), hovering(craft)
+    flight = fly(vehicle, "hover", Steady(command), until=0.5)
+    volts, amperes, charge = flight.run.channels["battery"].T
+    E = np.array([pack.open_circuit(x) for x in charge])
+    np.testing.assert_allclose(volts[1:], E[1:] - 0.1 * amperes[1:], rtol=1e-3)  # sagging
+    share = flight.u[1:, 0] / flight.u[0, 0] * (volts[0] / volts[1:]) ** 2
+    np.testing.assert_allclose(share, 1.0, rtol=1e-9)  # thrust as the square of the voltage
+    power = 4 * typical_propulsion(craft).torque_coefficient * (command * 1000.0 * volts / 12.6) ** 3
+    np.testing.assert_allclose(volts[20:] * amperes[20:] * 0.5, power[20:], rtol=1e-2)
+    used = np.cumsum(amperes[1:] * np.diff(flight.t)) / (3600 * 0.01)
+    assert 1.0 - charge[-1] == pytest.approx(used[-1], rel=0.02)  # a pack of 36 As
+    assert flight.run.q[-1, 2] < flight.run.q[0, 2] - 0.05  # less thrust than without a battery, so it falls
+    empty = fly(replace(craft, battery=replace(pack, capacity=1e-4)), "hover", Steady(command), until=0.5)
+    assert empty.u[-1].max() == 0.0
+
+
+def test_batteries_of_files(tmp_path: Path) -> None:
+    for name, minutes in (("crazyflie", (5, 12)), ("hummingbird", (15, 25)), ("racer", (5, 12))):
+        craft = copters.load(name)
+        pack = craft.battery
+        assert pack is not None
+        speed = np.sqrt(craft.weight / 4 / craft.propulsion.thrust_coefficient)
+        _, current = pack.loaded(0.8, 4 * craft.propulsion.torque_coefficient * speed**3)
+        assert minutes[0] < 60 * pack.capacity / current < minutes[1]  # known flight times
+    text = Path(copters.__file__).with_name("catalogue").joinpath("racer.toml").read_text(encoding="utf-8")
+    file = tmp_path / "own.toml"
+    file.write_text(text.replace("cells = 4", "cells = 0"))
+    with pytest.raises(FileFormatError, match="cells"):
+        copters.load(str(file))
+
+
+@pytest.mark.stacks
+def test_the_first_steps_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The section "Your firmware, our vehicle" of docs/stacks.md, as it is."""
+    page = Path(__file__).parents[2].joinpath("docs", "stacks.md").read_text(encoding="utf-8")
+    section = page.split("## Your firmware, our vehicle")[1].split("\n## ")[0]
+    blocks = re.findall(r"```(\w+)\n(.*?)```", section, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("scout.toml").write_text(blocks[0][1], encoding="utf-8")
+    names: dict = {}
+    for kind, text in blocks[1:]:
+        assert kind == "python"
+        exec(text, names)
+    assert names["calm"].outcome.ok
+    assert names["calm"].position_error.max() < 0.3
+    assert names["windy"].position_error.max() < 1.0
+    assert names["broken"].run.q[-1, 2] < names["broken"].run.q[0, 2] - 0.2 or not names["broken"].outcome.ok
+    assert Path("scout.html").exists()
 
 
 @pytest.mark.stacks

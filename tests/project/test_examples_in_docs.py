@@ -49,6 +49,7 @@ LONG = {  # about a second each, or more
     "docs/plan/problems.md:plan-time",
     "docs/plan/tracking.md:plan-tracked",
     "docs/simulate/gradients.md:gradient-first",
+    "docs/simulate/gradients.md:learning",
     "docs/simulate/index.md:crane",
     "docs/system.md:describe",
     "docs/system.md:feedback",

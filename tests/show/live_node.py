@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import heavytop as ht
+
 PROGRAM = """
 globalThis.document = { body: { classList: { contains: () => false } } };
 %s
@@ -66,3 +68,27 @@ def difference(result: dict[str, Any], run: Any) -> float:
     q, v = run.q[-1].reshape(-1), run.v[-1].reshape(-1)
     size = [max(1.0, float(np.nanmax(np.abs(x)))) for x in (run.q, run.v)]
     return max(float(np.max(np.abs(result["q"] - q))) / size[0], float(np.max(np.abs(result["v"] - v))) / size[1])
+
+
+SYSTEMS = [name.replace(":N", ":4") for name in ht.library.names(contact=False)]
+"""Every system of the library without contacts."""
+
+
+def started(name: str) -> tuple[ht.Model, tuple[np.ndarray, np.ndarray]]:
+    """A built-in system away from rest."""
+    model = ht.library.load(name).derive()
+    if (given := ht.library.start(name, model)) is not None:
+        return model, given
+    q = model.coordinates.retract(model.neutral(), np.full(model.coordinates.nv, 0.3))
+    v = np.full(model.nv, 0.2)
+    if name == "rolling-disc":  # upright, else it falls over within a second
+        q, v = model.neutral(), np.full(model.nv, 0.2)
+    return model, model.assemble(q, v) if model.is_constrained else (q, v)
+
+
+def library_run(name: str) -> ht.Run:
+    """A run of a system of the library, a second long, or 0.02 s with small steps."""
+    model, start = started(name)
+    step = ht.library.step(name)
+    inputs = np.array([0.033]) if name == "andrews" else None
+    return ht.simulate(model, start, until=1.0 if step > 1e-4 else 0.02, step=step, inputs=inputs)

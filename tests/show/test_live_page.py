@@ -8,24 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from show.live_node import difference, page_parts, simulated
+from show.live_node import SYSTEMS, difference, library_run, page_parts, simulated, started
 
 import heavytop as ht
 from heavytop.errors import SimulationError
 
 TOLERANCE = 1e-12
-
-
-def started(name: str) -> tuple[ht.Model, tuple[np.ndarray, np.ndarray]]:
-    """A built-in system away from rest."""
-    model = ht.library.load(name).derive()
-    if (given := ht.library.start(name, model)) is not None:
-        return model, given
-    q = model.coordinates.retract(model.neutral(), np.full(model.coordinates.nv, 0.3))
-    v = np.full(model.nv, 0.2)
-    if name == "rolling-disc":  # upright, else it falls over within a second
-        q, v = model.neutral(), np.full(model.nv, 0.2)
-    return model, model.assemble(q, v) if model.is_constrained else (q, v)
 
 
 def test_pendulum_page_simulates_as_native_code_does(tmp_path: Path) -> None:
@@ -235,23 +223,14 @@ def test_batches_run_all_trajectories(tmp_path: Path) -> None:
     assert other["q"][:2] == pytest.approx(run.q[-1, 3], rel=1e-11)
 
 
-SYSTEMS = [name.replace(":N", ":4") for name in ht.library.names(contact=False)]
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_every_system_of_the_library(name: str, tmp_path: Path) -> None:
-    model, start = started(name)
-    step = ht.library.step(name)
-    inputs = None
-    if name == "andrews":
-        inputs = np.array([0.033])
-    until = 1.0 if step > 1e-4 else 0.02
-    run = ht.simulate(model, start, until=until, step=step, inputs=inputs)
+    run = library_run(name)
     assert run.outcome.ok, run.outcome
     path: Any = run.show(tmp_path / "live.html", live=True)
     replay: Any = run.show(tmp_path / "replay.html")
-    result = simulated(path, round(until / step))
+    result = simulated(path, len(run.t) - 1)
     moved = float(np.max(np.abs(run.q[-1] - run.q[0])))
     assert moved > 1e-3, "the test must move something"
     assert difference(result, run) < TOLERANCE
@@ -260,11 +239,12 @@ def test_every_system_of_the_library(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("law", ["energy", "particle", "body"])
-def test_flights_with_tracking_laws(law: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("law", "wind"), [("energy", 0.0), ("particle", 0.0), ("body", 0.0), ("energy", 3.0)])
+def test_flights_with_tracking_laws(law: str, wind: float, tmp_path: Path) -> None:
     from heavytop.copters import fly, quadcopter
 
-    flight = fly(quadcopter(), "step", law, until=1.0)
+    flight = fly(quadcopter(), "step", law, until=1.0, wind=wind)
+    assert flight.integral == bool(wind)
     path = flight.show(tmp_path / "live.html", live=True)
     result = simulated(path, len(flight.run.t) - 1)
     # the hull in wind has drag, so the motion is that of a flight in still air with drag: compare its own native run

@@ -3,6 +3,7 @@
 from heavytop.copters import maneuvers as maneuvers, stacks as stacks
 from heavytop.copters.airframe import Airframe as Airframe, Hanging as Hanging, Rotor as Rotor, ring as ring
 from heavytop.copters.authority import Authority as Authority
+from heavytop.copters.battery import Battery as Battery
 from heavytop.copters.catalogue import load as load
 from heavytop.copters.command_plant import CommandPlant as CommandPlant
 from heavytop.copters.composition import (

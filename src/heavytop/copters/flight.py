@@ -80,7 +80,7 @@ class Flight(Shown, Portable):
         """Write a self-contained page with the flight in 3-D, or, without a ``path``, return it for display in a notebook.
 
         A ``live`` page flies itself, without Python: sliders for gains and wind, a hull that can be pulled. Gusts become steady wind; a law with
-        sensors, delays or integral action flies as it is, without sliders for its gains.
+        sensors or delays flies as it is, without sliders for its gains.
         """
         from heavytop.show import InlinePage, flight_report, live_flight_report, write_page
 

@@ -34,6 +34,7 @@ from heavytop.ocp import Limits
 from heavytop.system import GRAVITY as GRAVITY, Inertia, Model, System, Thruster, Wrench, at_defaults
 
 if TYPE_CHECKING:
+    from heavytop.copters.battery import Battery
     from heavytop.copters.limbs import Limb
     from heavytop.copters.tricopter_detailed import FullPlant
 
@@ -68,6 +69,7 @@ class Vehicle(Value, Shown):
     limbs : links of arms, grippers, gimbals; their coordinates and inputs follow those of the hull.
     skids : on which it stands, if described; typical ones otherwise.
     firmware : settings of flight stacks by their names, see :mod:`heavytop.copters.stacks`.
+    battery : of flights with a flight stack; None: the voltage is constant.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class Vehicle(Value, Shown):
     limbs: tuple[Limb, ...] = ()
     firmware: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
     skids: Skids | None = None
+    battery: Battery | None = None
 
     @property
     def name(self) -> str:

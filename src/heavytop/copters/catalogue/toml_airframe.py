@@ -11,6 +11,7 @@ import numpy as np
 from heavytop._toml_lines import Keys, TomlText
 from heavytop.control import Sensor, Sensors
 from heavytop.copters.airframe import Rotor
+from heavytop.copters.battery import Battery
 from heavytop.copters.hover_feasibility import check_hover
 from heavytop.copters.limbs import Limb, check_limbs
 from heavytop.copters.propulsion import TYPICAL_LAG, Propulsion
@@ -62,6 +63,10 @@ def _bounce(x: Any) -> bool:
     return isinstance(x, list) and len(x) == 2 and all(map(_positive, x)) and x[0] <= 1
 
 
+def _share(x: Any) -> bool:
+    return _positive(x) and x <= 1
+
+
 def _range(x: Any) -> bool:
     return isinstance(x, list) and len(x) == 2 and all(map(_number, x)) and x[0] < x[1]
 
@@ -96,6 +101,7 @@ TOP = {
     "rotors": Field(_table, "a table [rotors]"),
     "sensors": Field(_table, "a table [sensors]", None),
     "skids": Field(_table, "a table [skids]", None),
+    "battery": Field(_table, "a table [battery]", None),
     "limb": Field(_tables, "tables [[limb]]", []),
     "firmware": Field(_table, "tables [firmware.NAME] with settings of a flight stack", {}),
     "rotor": Field(lambda x: _tables(x) and bool(x), "tables [[rotor]]"),
@@ -119,6 +125,14 @@ SKIDS = {
     "friction": Field(_not_negative, "a non-negative number", 0.6),
     "stiffness": Field(_positive, "a positive number (N/m^1.5)", None),
     "restitution": Field(_bounce, "[coefficient, speed (m/s)]", [0.2, 1.0]),
+}
+BATTERY = {
+    "cells": Field(lambda x: isinstance(x, int) and _positive(x), "a number of cells in series"),
+    "capacity": Field(_positive, "a positive number (Ah)"),
+    "resistance": Field(_positive, "a positive number (ohm)"),
+    "voltage": Field(_positive, "a positive number (V)", None),
+    "efficiency": Field(_share, "a number above 0 and at most 1", 0.7),
+    "charge": Field(_share, "a number above 0 and at most 1", 1.0),
 }
 ROTOR = {
     "at": Field(_vector, "three numbers (m)"),
@@ -207,6 +221,7 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
     if top["skids"] is not None:
         given = file.table(top["skids"], SKIDS, ("skids",))
         skids = Skids(**{**given, "restitution": tuple(given["restitution"])})
+    battery = None if top["battery"] is None else Battery(**file.table(top["battery"], BATTERY, ("battery",)))
     firmware = _firmware(file, top["firmware"])
     lift = sum(max(map(abs, rotor.thrust)) for rotor in rotors)
     weight = GRAVITY * (top["mass"] + sum(limb.mass for limb in limbs))
@@ -236,7 +251,7 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
         )
     except HeavytopError as error:
         raise file.wrong(("moment",), str(error)) from None
-    return replace(vehicle, firmware=firmware) if firmware else vehicle
+    return replace(vehicle, firmware=firmware, battery=battery) if firmware or battery else vehicle
 
 
 def _firmware(file: _Airframe, given: Mapping[str, Any]) -> dict[str, dict[str, float | str]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from heavytop._arrays import Array, part
 from heavytop.control import DISTRIBUTIONS, ConstantWind, Seen, Tracking, Windy, add_wind, moments_of
+from heavytop.copters.composition import integral_action
 from heavytop.copters.live.gains import tunable
 from heavytop.copters.vehicle import LAWS
 from heavytop.simulate import Run, simulate
@@ -40,13 +41,11 @@ UNITS = {"damping": ("N s/m", "N m s/rad"), "stiffness": ("N/m", "N m/rad")}
 def tuned_run(flight: Flight) -> tuple[Run, tuple[ScaledGain, ...]]:
     """The flight with a tunable law in steady wind, and its gains; the flight itself and none where sensors, delays or rotors take part."""
     c, vehicle = flight.conditions, flight.vehicle
-    plain = flight.law in LAWS and not (
-        c.noise or c.delay or c.payload or c.sensors or flight.rotors or flight.integral
-    )
+    plain = flight.law in LAWS and not (c.noise or c.delay or c.payload or c.sensors or flight.rotors)
     if not plain or vehicle.full is not None or vehicle.limbs:
         return flight.run, ()
     vehicle = vehicle if flight.limits else replace(vehicle, limits=None)
-    tuned = tunable(vehicle, flight.law)
+    tuned = tunable(vehicle, flight.law, integral_action(vehicle) if flight.integral else ())
     system = vehicle.describe()
     add_wind(system, "hull", vehicle.drag)
     description = system.describe()

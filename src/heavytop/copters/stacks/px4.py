@@ -16,13 +16,14 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from math import cos, degrees, pi, radians, sqrt
+from math import degrees, pi, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop.copters.stacks.attitude import quaternion_wxyz
+from heavytop.copters.stacks.earth import HOME, place_on_earth, pressure_at
 from heavytop.copters.stacks.lockstep import PATIENCE, tail
 from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
 
@@ -30,11 +31,8 @@ if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
 
 SIMULATOR_PORT, API_PORT = 4560, 14540
-HOME = (47.397742, 8.545594, 488.0)
-"""Latitude and longitude (degrees) and altitude (m) of the world's origin."""
 FIELD = (0.2148, 0.0109, 0.4280)
 """Magnetic field there: north, east, down, gauss."""
-EARTH = 6378137.0
 IMU_FIELDS, MAGNETIC_FIELDS, PRESSURE_FIELDS = 0b111111, 0b111 << 6, 0b1101 << 9
 GPS_EVERY, SLOW_EVERY, SET_POINT_EVERY = 25, 5, 5
 """Samples between GPS fixes, between magnetometer and pressure, and between set points."""
@@ -254,7 +252,7 @@ class Px4Link:
         field_in_world = (north, -east, -down)  # north, west, up
         mx, my, mz = (sum(R[j][i] * field_in_world[j] for j in range(3)) for i in range(3))
         altitude = HOME[2] + seen.position[2]
-        pressure = 1013.25 * (1.0 - 2.25577e-5 * altitude) ** 5.25588 + NOISE["pressure"] * noise[9]
+        pressure = 0.01 * pressure_at(altitude) + NOISE["pressure"] * noise[9]
         return self.dialect.MAVLink_hil_sensor_message(
             time, fx + a * noise[0], -fy + a * noise[1], -fz + a * noise[2], p + g * noise[3], -q + g * noise[4], -r + g * noise[5],
             mx + m * noise[6], -my + m * noise[7], -mz + m * noise[8], pressure, 0.0, altitude, 25.0,
@@ -263,10 +261,8 @@ class Px4Link:
 
     def _place(self, seen: Measurements) -> tuple[int, int, int]:
         """Latitude and longitude in 1e-7 degrees, altitude in mm."""
-        x, y, z = seen.position
-        latitude = HOME[0] + degrees(x / EARTH)
-        longitude = HOME[1] + degrees(-y / (EARTH * cos(radians(HOME[0]))))
-        return round(latitude * 1e7), round(longitude * 1e7), round((HOME[2] + z) * 1e3)
+        latitude, longitude, altitude = place_on_earth(seen.position)
+        return round(latitude * 1e7), round(longitude * 1e7), round(altitude * 1e3)
 
     def _gps(self, time: int, seen: Measurements) -> Any:
         vn, ve, vd = (round(100 * v) for v in (seen.velocity[0], -seen.velocity[1], -seen.velocity[2]))

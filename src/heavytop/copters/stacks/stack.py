@@ -15,6 +15,7 @@ import numpy as np
 from heavytop._arrays import Array, Numbers, concatenate, flatten_columns, part, symbol, vector
 from heavytop.compile import Traced, trace_of
 from heavytop.control import BaseController, Sensors
+from heavytop.copters.battery import BatteryState
 from heavytop.errors import ControlError, SimulationError
 from heavytop.functions import instance_key
 from heavytop.geometry import se3
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 Vector3 = tuple[float, float, float]
 STICKS = "sticks"
 """Channel of a run: roll, pitch, yaw, throttle."""
+BATTERY = "battery"
+"""Channel of a run: voltage (V), current (A), charge (0 to 1), of a vehicle with a battery."""
 
 
 class Measurements(NamedTuple):
@@ -267,8 +270,8 @@ class StackController(BaseController):
 
     @property
     def answer_size(self) -> int:
-        """Inputs of the vehicle, the status, and the sticks: roll, pitch, yaw, throttle."""
-        return self.vehicle.model.nu + 5
+        """Inputs of the vehicle, the status, the sticks (roll, pitch, yaw, throttle), and voltage, current and charge of a battery."""
+        return self.vehicle.model.nu + 5 + (0 if self.vehicle.battery is None else 3)
 
     @property
     def signal_size(self) -> int:
@@ -316,6 +319,8 @@ class StackController(BaseController):
         further = model.nu - own.nu
         outputs: dict[str, Array] = {"u": concatenate(u, np.zeros(further)) if further else u}
         outputs |= {STATUS: status, STICKS: part(s["signal"], own.nu + 1, own.nu + 5)}
+        if self.vehicle.battery is not None:
+            outputs[BATTERY] = part(s["signal"], own.nu + 5, own.nu + 8)
         outputs |= dict(zip(SEEN, (s["t"], seen_q, seen_v), strict=True))
         return trace_of("stack", s, outputs)
 
@@ -355,6 +360,8 @@ class StackFlight:
         self.pilot = controller.pilot or PositionPilot(vehicle)
         self.period = controller.stack.period
         self.most = [rotor.thrust[1] for rotor in vehicle.airframe.rotors]
+        self.battery = None if vehicle.battery is None else BatteryState(vehicle.battery, vehicle, self.period)
+        self.inputs = vehicle.model.nu
         self.gravity = tuple(float(x) for x in vehicle.model.description.gravity)
         self.link: Link | None = None
         self.last: list[float] | None = None
@@ -398,12 +405,16 @@ class StackFlight:
         except StackError as error:
             self.reports.append(str(error))
             self.status = len(self.reports)
-            self.answer[-5] = self.status
+            self.answer[self.inputs] = self.status
             self.close()
             return self.answer
+        share = 1.0 if self.battery is None else self.battery.supply(commands)
         for k, (command, most) in enumerate(zip(commands, self.most, strict=False)):
-            self.answer[k] = most * command * command  # the speed of a rotor follows its command, the thrust its square
-        self.answer[-4:] = sticks[:4]
+            speed = share * command  # the speed of a rotor follows its command and the voltage, the thrust its square
+            self.answer[k] = most * speed * speed
+        self.answer[self.inputs + 1 : self.inputs + 5] = sticks[:4]
+        if self.battery is not None:
+            self.answer[self.inputs + 5 :] = (self.battery.voltage, self.battery.current, self.battery.charge)
         for k, from_when in self.controller.failures.items():
             if t >= from_when:
                 self.answer[k] = 0.0
