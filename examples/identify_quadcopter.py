@@ -51,10 +51,9 @@ logs = {name: ht.load_log(out / f"{name}.csv", out / "map.toml") for name in ("e
 guess = ht.copters.load(out / "first_guess.toml")
 found = ht.identify.identify_copter(guess, logs["eight"])
 print(found.summary())
-other = ht.identify.airborne(logs["circle"])
 simple = ht.identify.identify_copter(guess, logs["eight"], model="quadratic")
 for name, model in (("quadratic rotors without lag", simple), ("full model", found)):
-    errors = ", ".join(f"{signal} {value:.4f}" for signal, value in model.predict(other).mean().items())
+    errors = ", ".join(f"{signal} {value:.4f}" for signal, value in model.predict(logs["circle"]).mean().items())
     print(f"prediction of the circle over 0.5 s, {name}: {errors}")
 found.save(out / "fitted.toml", airframe=out / "first_guess.toml")
 print(f"airframe: {out / 'fitted.toml'}; page: {found.page(out / 'identify_quadcopter.html')}")

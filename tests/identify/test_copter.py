@@ -101,7 +101,7 @@ def test_coefficients_of_a_flight(flight) -> None:
     ):
         assert found.values[name] == pytest.approx(truth[name], rel=share), name
     simple = identify_copter(load("crazyflie"), log, model="quadratic", horizon=0.3)
-    ours, theirs = (x.predict(airborne(log), 0.3).mean() for x in (found, simple))
+    ours, theirs = (x.predict(log, 0.3).mean() for x in (found, simple))
     assert all(ours[signal] < theirs[signal] for signal in ours)
 
 

@@ -37,7 +37,7 @@ def identify(
     - `heavytop identify a.ulg b.ulg airframe.toml --check c.ulg --out fit.html`
     """
     from heavytop.copters import load
-    from heavytop.identify import airborne, identify_copter
+    from heavytop.identify import identify_copter
     from heavytop.log import load_log
 
     if len(files) < 2 or not files[-1].lower().endswith(".toml"):
@@ -47,7 +47,7 @@ def identify(
     vehicle = load(airframe)
     with working("reading"):
         data = [load_log(path, map, rate=rate) for path in logs]
-        others = [airborne(load_log(path, map, rate=rate)) for path in check or ()]
+        others = [load_log(path, map, rate=rate) for path in check or ()]
     with working("identifying"):
         found = identify_copter(vehicle, data, model=model, horizon=horizon)
     ahead = {path: found.predict(log, horizon).mean() for path, log in zip(check or (), others, strict=True)}

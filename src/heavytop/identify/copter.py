@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -172,17 +173,14 @@ def _fit(
     level = float(np.mean([log["motors"].mean() for log in logs]))
     hover = vehicle.weight / count / level ** (2.0 if simple else 1.0)
     unknowns[0] = UnknownParameter("thrust", hover, low=0.05 * hover, high=20 * hover)
-    return identify(
-        plant,
-        list(logs),
-        unknowns,
-        outputs,
-        inputs=inputs,
-        window=horizon,
-        free_starts=False,
-        huber=huber,
-        most_steps=40,
-    )
+    options: dict[str, Any] = {
+        "inputs": inputs,
+        "window": horizon,
+        "free_starts": False,
+        "huber": huber,
+        "most_steps": 40,
+    }
+    return replace(identify(plant, list(logs), unknowns, outputs, **options), flown=airborne)
 
 
 def _unknowns(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,8 @@ class Identification(Brief):
     fit: Fit = field(repr=False)
     inputs: tuple[str, ...] = ()
     source: Any = field(default=None, repr=False)
+    flown: Callable[[Any], Any] | None = field(default=None, repr=False)
+    """The part of a log that is predicted; None: all of it."""
 
     @classmethod
     def of(cls, model: Any, shooting: WindowShooting, fit: Fit, inputs: Sequence[str], source: Any) -> Identification:
@@ -132,7 +134,7 @@ class Identification(Brief):
 
         Parameters
         ----------
-        logs : as of :func:`identify`. horizon : s. every : s between starts; default: the horizon.
+        logs : as of :func:`identify`; of multicopters the part in which they fly. horizon : s. every : s between starts; default: the horizon.
 
         Examples
         --------
@@ -143,6 +145,8 @@ class Identification(Brief):
         >>> bool(found.predict(run, horizon=0.5).mean()["q"] < 1e-6)
         True
         """
+        if self.flown is not None:
+            logs = [self.flown(log) for log in (logs if isinstance(logs, list | tuple) else [logs])]
         return predict(self, logs, horizon, every)
 
     def plot(self) -> Any:
