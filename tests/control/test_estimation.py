@@ -500,6 +500,24 @@ def test_the_filter_of_a_quadcopter_in_c_equals_that_in_python_to_1e_12(tmp_path
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
+@needs_compiler
+def test_law_and_filter_are_one_function_in_c(tmp_path: Path) -> None:
+    from heavytop import control, copters
+
+    quad = copters.quadcopter()
+    sensors = Sensors(
+        position=Sensor(0.005), attitude=Sensor(0.005), gyro=Sensor(0.02), accelerometer=Sensor(0.2), rotor_speeds=None
+    )
+    own = ht.estimator(quad, sensors, 0.01, inputs="imu")
+    start = own.begin(quad.model.neutral(), np.zeros(6), 0.02, 0.05)
+    inner = Estimated(control.OnPart(quad.law(limits=False), quad.model), own, start)
+    control.export_controller(control.Sensed(inner, quad.model, sensors), tmp_path, 0.01)
+    assert "accelerometer_2" in (tmp_path / "controller.h").read_text()
+    done = subprocess.run(["make", "-C", str(tmp_path), "test", "CC=cc"], capture_output=True, text=True, timeout=GUARD)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.embedded
 def test_the_filter_fits_a_microcontroller(tmp_path: Path) -> None:
     own = quadcopter()
