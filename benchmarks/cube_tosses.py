@@ -116,7 +116,7 @@ def fit(engine: Engine, tosses: Sequence[Toss], trials: int) -> dict[str, float]
         outside = np.sum(np.maximum(np.abs(place - 0.5) - 0.5, 0.0))
         return float(np.mean(np.log(errors(engine, named(place), tosses))) + outside)
 
-    places = qmc.Sobol(len(names), seed=0).random(trials // 2)
+    places = qmc.Sobol(len(names), rng=0).random(trials // 2)
     values = [measure(place) for place in places]
     best = places[int(np.argmin(values))]
     simplex = np.stack([best, *(best + 0.1 * np.where(best < 0.5, 1.0, -1.0) * row for row in np.eye(len(names)))])
@@ -143,7 +143,7 @@ class Heavytop:
         inertia = ht.Inertia(MASS, moment_at_com=(moment, moment, moment))
         system.body("cube", joint=ht.Free(velocity="mixed"), inertia=inertia)
         system.ground()
-        system.contact("cube", "ground", ht.Box((2.0 * HALF,) * 3), **named, **self.fixed)
+        system.contact("cube", "ground", ht.Box((2.0 * HALF, 2.0 * HALF, 2.0 * HALF)), **named, **self.fixed)
         return system.derive()
 
     fixed: ClassVar[Mapping[str, Any]] = {}

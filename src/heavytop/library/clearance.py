@@ -132,6 +132,8 @@ def woodpecker() -> System:
     system.joint_spring("bird", stiffness=0.0056)
     upright = se3.pose(so3.rotation_about("x", 0.5 * np.pi), (0.0, -0.2, 0.0))
     system.shape("world", Cylinder(POLE, 0.6), upright, STEEL)
+    ring = se3.pose(so3.rotation_about("x", 0.5 * np.pi), np.zeros(3))
+    system.shape("carriage", Cylinder(SLEEVE, 0.002), ring, STEEL)
     system.shape("sleeve", Box((2.4 * SLEEVE, 2 * REACH, 0.006)), color=BLUE)
     system.shape("bird", Box((0.008, 0.03, 0.008)), (centre, 0.005, 0.0), PAINT)
     system.shape("bird", Box((0.014, 0.003, 0.003)), (centre - beak + 0.007, height, 0.0), "#333333")

@@ -44,9 +44,11 @@ def held_description(
             )
         for number, k in enumerate(touching, 1):
             label = contact.name if len(touching) == 1 else f"{contact.name} {number}"
-            frames = (contact.partner, contact.body)
-            ends = [_at(model.pose(WORLD, frame, q, parameters=parameters), points[k]) for frame in frames]
-            loops.append(Loop(label, contact.partner, contact.body, Spherical(), *ends))
+            at_a, at_b = (
+                _at(model.pose(WORLD, frame, q, parameters=parameters), points[k])
+                for frame in (contact.partner, contact.body)
+            )
+            loops.append(Loop(label, contact.partner, contact.body, Spherical(), at_a, at_b))
         if touching:
             held.append(contact.name)
     if not loops:
