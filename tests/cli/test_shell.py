@@ -81,7 +81,8 @@ def test_numbers_that_json_lacks_are_null() -> None:
     [
         ("simulate pendulum --plot x.foo", ("--plot", ".png", "'x.foo'")),
         ("simulate pendulum --out x.csv", ("--out", ".nc", "'x.csv'")),
-        ("fly --save x.csv", ("--save", ".nc")),
+        ("fly --save x.txt", ("--save", ".nc", ".csv")),
+        ("fly --save x.nc --every 2", ("--every", ".csv")),
         ("plan gates --save x", ("--save", ".nc")),
         ("derive own.toml", ("'own.toml'", "heavytop fly own.toml")),
         ("fly arm.urdf", ("heavytop fly --list", "'arm.urdf'")),

@@ -185,7 +185,9 @@ class FlightCases(ModelCases):
 
     def _error(self, settings: Mapping[str, Any], own: Mapping[str, Any]) -> Exception:
         """The error of an impossible point."""
-        given = {n: float(v) if np.ndim(v) == 0 else v for n, v in own.items() if n not in ("lag", "mass", "seed")}
+        given: dict[str, Any] = {
+            n: float(v) if np.ndim(v) == 0 else v for n, v in own.items() if n in ("wind", "noise", "delay", "payload")
+        }
         try:
             Conditions(**given).delay_samples(self._number("step", settings))
         except HeavytopError as error:

@@ -110,7 +110,7 @@ class FlightGroup(Group):
         conditions = self.composed.conditions
         own = {name: np.asarray(values[name]) for name in self.varied if name in CONDITIONS}
         if own:
-            given = {f.name: getattr(conditions, f.name) for f in fields(conditions)} | own
+            given: dict[str, Any] = {f.name: getattr(conditions, f.name) for f in fields(conditions)} | own
             conditions = BatchConditions(**given, longest=self.longest)
         lag = np.asarray(values["lag"], dtype=float) if "lag" in self.varied else self.lag
         return self._controller(conditions, start, lag, values)
