@@ -137,13 +137,13 @@ def public_modules() -> list[ModuleType]:
 
 
 def first_sentence(text: str) -> str:
-    """The first paragraph up to its first full stop, on one line; full stops of code do not count.
+    """The first paragraph up to its first full stop, on one line; full stops of code and of "eq." do not count.
 
     >>> first_sentence("A joint\\nof two bodies, ``a . b``. More.")
     'A joint of two bodies, ``a . b``.'
     """
     paragraph = " ".join(text.split("\n\n")[0].split())
-    sentence = re.match(r"(``.*?``|[^`]|`(?!`))*?\.(?= )", paragraph)
+    sentence = re.match(r"(``.*?``|[^`]|`(?!`))*?(?<!\beq)(?<!\beqs)\.(?= )", paragraph)
     return sentence[0] if sentence else paragraph
 
 
@@ -162,6 +162,8 @@ def arguments(export: Export) -> str:
         parameters = inspect.signature(export.value).parameters.values()
     except (TypeError, ValueError):
         return ""
+    if [p.kind for p in parameters] == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
+        return "()"  # a class without arguments
     given: list[str] = []
     for p in parameters:
         if p.kind is p.KEYWORD_ONLY and not any(name.startswith("*") for name in given):

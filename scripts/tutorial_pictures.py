@@ -45,7 +45,7 @@ def mechanics(folder: Path) -> Shot:
     """A tricopter with a load swings freely."""
     tri = ht.copters.load("tricopter-with-load")
     flight = ht.copters.fly(tri, "transport", step=0.005)
-    return flight.show(folder / "mechanics.html"), 0.45 * flight.t[-1], 0.7
+    return flight.show(folder / "mechanics.html"), 0.3 * flight.t[-1], 0.85
 
 
 def robots(folder: Path) -> Shot:
