@@ -156,9 +156,14 @@ class _SingleRun(threading.local):
                 if own != (1, *shape):
                     return None
                 batch = (1,)
-            table = np.ascontiguousarray(table)
+            if table.flags.c_contiguous:
+                address = _address(table)
+            else:
+                if not table[0].flags.c_contiguous:  # samples may be in any order, also backwards; the numbers of a sample are neighbours
+                    table = np.ascontiguousarray(table)
+                address = table.__array_interface__["data"][0]
             kept.append(table)
-            words[at], words[at + 2] = _address(table), table.strides[0]
+            words[at], words[at + 2] = address, table.strides[0]
             words[at + 3], words[at + 4] = len(table), hold.get(name, 1)
         count = steps // every + 1 if every else 0
         records, at = {}, self._first_record
