@@ -55,7 +55,7 @@ RANK = {name: -height for height, names in enumerate(ORDER) for name in names}
 UPWARD_IN_METHODS = {
     "control": {"show"},
     "sweep": {"show"},
-    "copters": {"show"},
+    "copters": {"show", "io"},
     "plan": {"show", "io"},
     "simulate": {"show", "io", "log"},
     "system": {"equations", "fmi", "io", "show"},
