@@ -35,6 +35,7 @@ BENCHMARKS = {
     "laws": "heavytop_bench.laws",
     "live": "heavytop_bench.live",
     "estimate": "heavytop_bench.estimate",
+    "contact": "heavytop_bench.contact",
 }
 
 

@@ -48,7 +48,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Calls that run ``times`` times in a row, or until the scalar buffer ``done`` is not zero.
+    """Calls that run ``times`` times in a row, or as long as the scalar buffer ``done`` is zero; with ``times`` 1, a condition.
 
     Trajectories that are stepped together leave the loop together. The body must not change a trajectory whose ``done`` is not zero, so that
     results do not depend on the other trajectories.

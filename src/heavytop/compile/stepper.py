@@ -619,9 +619,9 @@ def _interpret(schedule: Schedule, job: _Job) -> None:
                 call(item, k)
                 continue
             for _ in range(item.times):
-                do(item.body, k)
                 if item.done is not None and np.all(buffers[item.done]):
                     break
+                do(item.body, k)
 
     for k in range(job.first, job.first + job.steps + 1):
         buffers[STEP] = np.full((job.count, 1), float(k))

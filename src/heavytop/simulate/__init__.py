@@ -58,7 +58,6 @@ from heavytop.simulate.recording import RecordGrid
 from heavytop.simulate.report import NO_WORK
 from heavytop.simulate.run import Run as Run, Settings, Timing
 from heavytop.simulate.spec import (
-    ImpactWarning as ImpactWarning,
     RunSpec as RunSpec,
     prepare as prepare,
     simulate as simulate,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, concatenate, shape, vector
+from heavytop._arrays import Array, as_array, concatenate, is_symbolic, shape, vector
 from heavytop.compile import TIME, Traced, trace, with_aside
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError, unknown_name
@@ -172,7 +172,7 @@ class Rates(Parts):
 class Stage:
     """The plant at a state and a time within the step; only what is used is computed."""
 
-    def __init__(self, plant: Plant, state: PlantState, c: float) -> None:
+    def __init__(self, plant: Plant, state: PlantState, c: float | Array) -> None:
         self.plant, self.state, self.c = plant, state, c
 
     @property
@@ -287,7 +287,7 @@ class Plant:
         """The parameters; the time among them, if it is there, is that of the start of the run."""
         return self.slots.read(self.parameters)
 
-    def p_at(self, c: float, moved: bool = False) -> Array:
+    def p_at(self, c: float | Array, moved: bool = False) -> Array:
         """The parameters with the time ``c`` of the step after its start; if the step has ``moved`` on, its own clock has too."""
         if not self.dynamics.has_time:
             return self.p
@@ -327,9 +327,12 @@ class Plant:
         own = {name: tape.value(read(slot), name) for name, slot in self.carried.items()}
         return PlantState(self, tape.value(read(self.q), "q"), flats, own)
 
-    def at(self, state: PlantState, c: float) -> Stage:
-        """The plant at a state, ``c`` of the step after its start: a law and a reference see that time."""
-        return Stage(self, state, float(c))
+    def at(self, state: PlantState, c: float | Array) -> Stage:
+        """The plant at a state, ``c`` of the step after its start: a law and a reference see that time.
+
+        A ``c`` that differs between trajectories is the time of the law, while its reference is that of the middle of the step.
+        """
+        return Stage(self, state, c if is_symbolic(c) else float(c))
 
     def rates(self, w: Array, flats: Mapping[Slot, Array]) -> Rates:
         """Rates of which every part is given."""
@@ -511,7 +514,7 @@ class Plant:
 
     # --- inputs -----------------------------------------------------------------------------------------------------------
 
-    def input_at(self, state: PlantState, c: float) -> tuple[Array, Array | None]:
+    def input_at(self, state: PlantState, c: float | Array) -> tuple[Array, Array | None]:
         """The input at a stage, and the rate of the law's memory if it has one."""
         law = self.control.law
         if law is None or self.control.kind != "continuous":
@@ -522,23 +525,25 @@ class Plant:
             self.tape.call(controller.first_status(), (self.status, outputs[controller.STATUS]), (self.status,))
         return outputs["u"], outputs.get("z_rate")
 
-    def law_arguments(self, law: BoundLaw, state: PlantState, c: float) -> list[Array]:
+    def law_arguments(self, law: BoundLaw, state: PlantState, c: float | Array) -> list[Array]:
         """The arguments of a law at a stage."""
         p = self.p_at(c) if "p" in law.takes else self.p
         sources: dict[str, Callable[[], Array]] = {
             "t": lambda: self._time(c),
             "q": lambda: state.q,
             "v": lambda: state.v,
-            "signal": lambda: self.slots.read(self.signal(c)),
+            "signal": lambda: self.slots.read(self.signal(c if isinstance(c, float) else 0.5)),
             "p": lambda: p,
             "gains": lambda: self.slots.read(self.gains),  # type: ignore
             "z": lambda: state.of(self.memory) if self.memory in self.flats else self.slots.read(self.memory),  # type: ignore
         }
         return [sources[name]() for name in law.takes]
 
-    def _time(self, c: float) -> Array:
+    def _time(self, c: float | Array) -> Array:
         """t + c h."""
         t = self.slots.read(self.clock)
+        if not isinstance(c, float):
+            return t + c * self.h
         if not c:
             return t
         if c not in self._times:

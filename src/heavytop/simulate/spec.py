@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -192,8 +191,6 @@ class RunSpec(Value):
                 f"{dynamics.name!r} has rigid contacts ({listed(dynamics.contact_names)}), which {integrator.name} does not solve. Use "
                 "integrator='moreau'."
             )
-        if dynamics.contact_names:
-            _warn_of_body_axes(subject)
         duration = _duration(self.until, self.start_time, self.step)
         steps = _steps(duration, float(self.step))
         for what in ("record_every", "threads"):
@@ -491,28 +488,6 @@ def simulate_dynamics(
     """
     dynamics = UserDynamics(coordinates, acceleration, kinetic=kinetic, potential=potential, name=name)
     return simulate(dynamics, start, until, step, **options)
-
-
-class ImpactWarning(UserWarning):
-    """Impacts of spinning bodies whose velocities are in body axes are first order in the step.
-
-    >>> issubclass(ImpactWarning, UserWarning)
-    True
-    """
-
-
-def _warn_of_body_axes(model: Any) -> None:
-    """The axes of the body turn while an impact happens within a step, and its velocity with them."""
-    joints = model.description.joints
-    if found := [
-        each.b for each in joints if each.joint.kind == "floating" and getattr(each.joint, "velocity", "") == "body"
-    ]:
-        warnings.warn(
-            f"{model.name!r} has rigid contacts, and the velocity of {found[0]!r} is in body axes: velocities after an impact with spin w are off by "
-            "about w h / 2. Use joint=ht.Free(velocity='mixed'), which is exact there, or a small step.",
-            ImpactWarning,
-            stacklevel=2,
-        )
 
 
 def _duration(until: float, start_time: float, step: float) -> float:

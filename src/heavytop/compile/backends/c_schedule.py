@@ -85,10 +85,9 @@ def _body(
             else:
                 lines += [f"{pad}{line}" for line in calls]
             continue
-        lines.append(f"{pad}for (int i{depth} = 0; i{depth} < {item.times}; i{depth}++) {{")
+        going = "" if item.done is None else f" && b->{members[item.done]}[0] == 0.0"
+        lines.append(f"{pad}for (int i{depth} = 0; i{depth} < {item.times}{going}; i{depth}++) {{")
         lines += _body(item.body, functions, members, schedule, depth + 1)
-        if item.done is not None:
-            lines.append(f"{pad}    if (b->{members[item.done]}[0] != 0.0) break;")
         lines.append(f"{pad}}}")
     return lines
 

@@ -291,13 +291,12 @@ class _Loop:
                 self._repeat(item, k)
 
     def _repeat(self, item: Repeat, k: str) -> None:
-        """A loop over the body, which ends early when every trajectory of the tile is done."""
+        """A loop over the body, which ends when every trajectory of the tile is done, also before its first round."""
         w, done = self.w, item.done
         if done is None:
             w.loop("0", 1, lambda i: w.test("sge", i, item.times), lambda i: self._do(item.body, k))
             return
         left = w.local("i1")
-        w.do(f"store i1 true, ptr {left}")
 
         def over(i: str) -> str:
             none_left = w.let(f"xor i1 {w.let(f'load i1, ptr {left}')}, true")
@@ -307,11 +306,15 @@ class _Loop:
             going = w.let(f"fcmp oeq {self.lanes.real} {self._load(done, 0, j)}, {self.lanes.constant(0.0)}")
             w.when(any_lane(w, self.lanes, going), lambda: w.do(f"store i1 true, ptr {left}"))
 
-        def once(i: str) -> None:
-            self._do(item.body, k)
+        def look() -> None:
             w.do(f"store i1 false, ptr {left}")
             self._every_group(check)
 
+        def once(i: str) -> None:
+            self._do(item.body, k)
+            look()
+
+        look()
         w.loop("0", 1, over, once)
 
     def _call(self, call: Call, k: str) -> None:

@@ -27,7 +27,7 @@ from heavytop.compile import Traced, trace_of
 from heavytop.simulate.integrators.newton import factorised, least_degree
 from heavytop.system import DRY, HELD, POINT, ContactRows, RowUnit, SparseLDL
 
-EPS = 1e-3
+EPS = 1e-2
 """Regularisation relative to the compliance of a unit, at the start of a step."""
 LEAST_EPS, LARGEST_EPS = 1e-8, 0.25
 SLOW = 0.1
@@ -41,10 +41,8 @@ ENOUGH = 1e-4
 FLOOR = 1e-12
 """Share of the sum of all compliances that is added to that of a unit, whose rows may vanish."""
 HIT = 2.0
-"""Multiple of the change of a normal velocity by free acceleration above which an approach is an impact."""
-STICKS = 0.999
-"""Share of the cone within which the last impulse stuck."""
-AIM = 1e-1
+"""Multiple of the change of a velocity in a step by smooth forces above which an approach is an impact, and a contact slides on."""
+AIM = 1e-3
 """Share of the tolerance that the iteration aims at."""
 ROUNDING = 1e-14
 """Relative rounding of velocities in the rows."""
@@ -63,6 +61,8 @@ class ContactSolver:
     Attributes
     ----------
     geometry : (q, p) -> entries of :attr:`sizes`: gap, rows, drift, mass matrix and its factors, compliances of the units, coefficients.
+    gaps : (q, v, p) -> gaps (k,) and their rates. velocities : (q, v, p) -> velocities in the rows (m,).
+    approach : (q, v, p, w, a) -> gaps, their rates and accelerations, with the rates w of q and a of v.
     """
 
     def __init__(self, rows: ContactRows) -> None:
@@ -77,6 +77,8 @@ class ContactSolver:
         self._order, self._mass = ldl.order, [(i, j) for i in range(self.nv) for j in ldl.rows[i] if j >= i]
         self._lower = [(k, i) for k in ldl.order for i in ldl.factors[k]]
         self._entries = [(i, j) for i in range(self.m) for j in range(self.nv) if not J[i, j].is_zero()]
+        ends = np.cumsum([0, *(unit.size**2 for unit in self.units)])
+        self._places: dict[RowUnit, int] = {unit: int(end) for unit, end in zip(self.units, ends, strict=False)}
         self._blocks = [(a, b) for unit in self.units for a in unit.rows for b in unit.rows]
         rows_of_J: list[dict[int, Any]] = [{} for _ in range(self.m)]
         for i, j in self._entries:
@@ -103,7 +105,14 @@ class ContactSolver:
         }
         self.geometry = trace_of("contact geometry", {"q": e.q, "p": e.p}, outputs)
         self.sizes = {name: size[0] for name, size in self.geometry.outputs.items()}
-        self.gaps = trace_of("gaps", {"q": e.q, "v": e.v, "p": e.p}, {"gap": rows.gaps, "rate": rows.gap_rates})
+        inputs = {"q": e.q, "v": e.v, "p": e.p}
+        w, a = symbol("w", e.coordinates.nv), symbol("a", e.nv)
+        found = {"gap": rows.gaps, "rate": rows.gap_rates}
+        self.gaps = trace_of("gaps", inputs, found)
+        self.velocities = trace_of("row velocities", inputs, {"u": rows.velocities})
+        self.approach = trace_of(
+            "approach", {**inputs, "w": w, "a": a}, {**found, "acceleration": rows.gap_accelerations(w, a)}
+        )
         self.always = any(unit.kind != POINT for unit in self.units)
         """Whether there is something to solve even if nothing touches."""
 
@@ -141,8 +150,12 @@ class ContactSolver:
 
     def _block(self, s: Mapping[str, list[Any]], unit: RowUnit, a: int, b: int) -> Any:
         """W between the rows a and b of a unit."""
-        place = sum(other.size**2 for other in self.units[: self.units.index(unit)])
-        return s["W"][place + a * unit.size + b]
+        return s["W"][self._places[unit] + a * unit.size + b]
+
+    def compliance(self, W: Array, unit: RowUnit) -> Array:
+        """Mean diagonal entry of W in a unit."""
+        place, size = self._places[unit], unit.size
+        return sum((W[place + a * (size + 1)] for a in range(size)), 0.0 * W[place]) / size
 
     def _compliances(self, s: Mapping[str, list[Any]]) -> list[Any]:
         """Mean diagonal entry w of W in each unit."""
@@ -154,8 +167,8 @@ class ContactSolver:
 
     # --- projection on the cones ----------------------------------------------------------------------------------------------
 
-    def _project(self, unit: RowUnit, y: list[Any], cone: Any, on: Any, two: Any) -> ConeProjection:
-        """P(y) of a unit and its derivatives; ``cone``: mu or the largest friction, ``on``: it may act, ``two``: it may also pull."""
+    def _project(self, unit: RowUnit, y: list[Any], cone: Any, on: Any) -> ConeProjection:
+        """P(y) of a unit and its derivatives; ``cone``: mu or the largest friction, ``on``: it may act."""
         import casadi
 
         choose, one, zero = casadi.if_else, self.SX(1.0), self.SX(0.0)
@@ -165,12 +178,12 @@ class ContactSolver:
             most = cone * on
             inside = casadi.fabs(y[0]) < most
             return ConeProjection([choose(inside, y[0], casadi.sign(y[0]) * most)], {(0, 0): choose(inside, one, zero)})
-        push = casadi.logic_and(on > 0.0, casadi.logic_or(two > 0.0, y[0] > 0.0))
+        push = casadi.logic_and(on > 0.0, y[0] > 0.0)
         normal = choose(push, y[0], zero)
         active = choose(push, one, zero)
         if unit.size == 1:
             return ConeProjection([normal], {(0, 0): active})
-        most = cone * casadi.fmax(normal, 0.0)
+        most = cone * normal
         square = y[1] * y[1] + y[2] * y[2]
         slips = square > most * most
         length = casadi.sqrt(choose(slips, square, one))
@@ -189,7 +202,7 @@ class ContactSolver:
         found = []
         for k, unit in enumerate(self.units):
             y = [s["lam"][i] - u[i] * stiff[k] for i in unit.rows]
-            found.append(self._project(unit, y, s["cone"][k], s["on"][k], s["two"][k]))
+            found.append(self._project(unit, y, s["cone"][k], s["on"][k]))
         return found
 
     # --- functions of a step --------------------------------------------------------------------------------------------------
@@ -202,90 +215,83 @@ class ContactSolver:
         return trace_of("respond", inputs, {"change": self._column(change)})
 
     @cached_property
-    def prepare(self) -> Traced:
-        """(gap, J, drift, mu, e, v, v_free, v_after, last, bend, h) -> bias, cone, on, two, delay, hit of the units.
+    def moved(self) -> Traced:
+        """(J, change) -> J change (m,): the change of the velocities in the rows by that of v."""
+        inputs, s = self._symbols("J", change=self.nv)
+        rows = [_product(row, s["change"], self.SX(0.0)) for row in self._rows(s)]
+        return trace_of("change in rows", inputs, {"du": self._column(rows)})
 
-        ``bend`` (k,) is the change of the rates of the gaps in a step by the curvature of the motion, at constant v. Units that approach faster
-        than free acceleration and curvature explain, u- < -2 |u_free - u- + bend|, are left alone until they arrive within the step; then u+ =
-        -e u at the impact, whose time before the middle of the step is the ``delay``. Whether they arrive is seen with v and ``v_after``, the
-        velocity at the end as far as it is known. All others must end the step on or in
-        front of the surface: gap + h/2 u+ + h/8 bend >= 0. Those closed before hold it on both sides, and sticking velocities alternate about
-        zero over the step.
+    @cached_property
+    def prepare(self) -> Traced:
+        """(gap, J, drift, W, mu, v, gap_0, u_0, left, held, slid, steady, tau, share) -> bias, cone, on, in the middle of a span tau.
+
+        v are the velocities before the impulses, gap_0 and u_0 gaps and velocities in the rows at the start of the span, whose change until now
+        is taken to happen once more. So a contact ends the span on or in front of the surface with
+
+            gap + tau/2 u+ + tau/4 (u- - u_0) >= 0,
+
+        and with the velocity u+ + (u- - u_0) in its other rows, to which Coulomb's law applies; the faster it has ``slid``, relative to what changes
+        in the span, the more it applies to u+ + u-, twice the mean. Units that are ``left`` do not act. The gap of those that were ``held`` before is
+        closed in the course of a step, of which the span is a ``share``; others are not moved out of the surface. ``steady`` are the last forces.
         """
         import casadi
 
+        sizes = dict.fromkeys(("left", "held", "slid"), self.count)
         inputs, s = self._symbols(
             "gap",
             "J",
             "drift",
+            "W",
             "mu",
-            "e",
             v=self.nv,
-            v_free=self.nv,
-            v_after=self.nv,
-            last=self.m,
-            bend=self.sizes["gap"],
-            h=None,
+            gap_0=self.sizes["gap"],
+            u_0=self.m,
+            **sizes,
+            steady=self.m,
+            tau=None,
+            share=None,
         )
-        choose, both, h, zero, one = casadi.if_else, casadi.logic_and, s["h"][0], self.SX(0.0), self.SX(1.0)
-        J = self._rows(s)
-        before = [_product(row, s["v"], s["drift"][i]) for i, row in enumerate(J)]
-        free = [_product(row, s["v_free"], s["drift"][i]) for i, row in enumerate(J)]
-        bias, cone, on, two, delay, hit = list(s["drift"]), [], [], [], [], []
+        choose, tau, zero, one = casadi.if_else, s["tau"][0], self.SX(0.0), self.SX(1.0)
+        u = [_product(row, s["v"], s["drift"][i]) for i, row in enumerate(self._rows(s))]
+        change = [a - b for a, b in zip(u, s["u_0"], strict=True)]
+        compliances, bias, cone, on = self._compliances(s), list(s["drift"]), [], []
         for k, unit in enumerate(self.units):
-            first, last, mu = unit.first, s["last"][unit.first], s["mu"][k]
-            cone.append(mu * h if unit.kind == DRY else mu)
-            if unit.kind != POINT:
-                if unit.kind == HELD:  # the equation holds at the end of the step, or over it
-                    target = (
-                        before[first]
-                        if unit.gap is None
-                        else s["gap"][unit.gap] * (2.0 / h) + 0.25 * s["bend"][unit.gap]
-                    )
-                    bias[first] = bias[first] + target
-                for list_, value in ((on, one), (two, one), (delay, zero), (hit, zero)):
-                    list_.append(value)
+            first, mu = unit.first, s["mu"][k]
+            cone.append(mu * tau if unit.kind == DRY else mu)
+            on.append(choose(s["left"][k] > 0.0, zero, one) if unit.kind == POINT else one)
+            if unit.gap is not None:
+                before = s["gap_0"][unit.gap]
+                kept = (1.0 - s["share"][0]) * before
+                if unit.kind == POINT:
+                    kept = choose(s["held"][k] > 0.0, kept, casadi.fmin(before, 0.0))
+                bias[first] = bias[first] + (2.0 / tau) * (s["gap"][unit.gap] - kept) + 0.5 * change[first]
+            elif unit.kind == HELD:
+                bias[first] = bias[first] + change[first]
+            sideways = [first] if unit.kind == DRY else list(unit.rows)[1:]
+            if not sideways:
                 continue
-            place = 0 if unit.gap is None else unit.gap
-            gap, e, bend = s["gap"][place], s["e"][k], s["bend"][place]
-            change = free[first] - before[first]
-            held = last > 0.0
-            fast = both(before[first] < -HIT * casadi.fabs(change + bend), casadi.logic_not(held))
-            swiftest = casadi.fmin(before[first], _product(J[first], s["v_after"], s["drift"][first]))
-            arrives = both(
-                fast,
-                casadi.logic_or(gap + 0.5 * h * before[first] <= 0.0, gap + h * (0.5 * swiftest + 0.125 * bend) <= 0.0),
-            )
-            # the share of the step before the impact
-            start = gap - 0.5 * h * before[first]
-            share = casadi.fmin(casadi.fmax(-start / (h * choose(fast, before[first], -1.0)), 0.0), 1.0)
-            rebound = casadi.fmax(-e * (before[first] + share * change) + (1.0 - share) * change, 0.0)
-            curved = gap + 0.125 * h * bend
-            ahead = choose(held, curved, casadi.fmax(curved, 0.0)) * (2.0 / h)
-            bias[first] = bias[first] + choose(arrives, -rebound, choose(fast, zero, ahead))
-            if unit.size == 3:
-                tangential = s["last"][first + 1] ** 2 + s["last"][first + 2] ** 2
-                sticks = both(held, tangential < (STICKS * mu * last) ** 2)
-                for i in (first + 1, first + 2):
-                    bias[i] = bias[i] + choose(sticks, before[i], zero)
-            on.append(choose(casadi.logic_and(fast, casadi.logic_not(arrives)), zero, one))
-            two.append(zero)
-            # time from the impact to the middle of the step
-            delay.append(choose(arrives, gap / choose(fast, before[first], -1.0), zero))
-            hit.append(choose(arrives, one, zero))
-        columns = {"bias": bias, "cone": cone, "on": on, "two": two, "delay": delay, "hit": hit}
+            push = cone[k] if unit.kind == DRY else mu * s["steady"][first] * tau
+            speed = casadi.sqrt(sum((s["u_0"][i] ** 2 for i in sideways), zero))
+            explained = 2.0 * casadi.sqrt(sum((change[i] ** 2 for i in sideways), zero)) + compliances[k] * push
+            slides = speed > HIT * explained
+            if unit.kind == POINT:
+                slides = casadi.logic_and(slides, s["slid"][k] > 0.0)
+            share = choose(slides, 1.0 - HIT * explained / choose(slides, speed, one), zero)
+            for i in sideways:
+                bias[i] = bias[i] + change[i] + share * s["u_0"][i]
+        columns = {"bias": bias, "cone": cone, "on": on}
         return trace_of("prepare contacts", inputs, {name: self._column(x) for name, x in columns.items()})
 
     def _problem(self, *names: str, **more: int | None) -> tuple[dict[str, Array], Mapping[str, list[Any]]]:
         """Inputs of functions that solve: the problem in v and lam."""
-        units = dict.fromkeys(("cone", "on", "two"), self.count)
+        units = dict.fromkeys(("cone", "on"), self.count)
         return self._symbols(*names, **{"v_free": self.nv, "bias": self.m, **units, **more})
 
     @cached_property
     def improve(self) -> Traced:
         """One round with the full step of Newton's method.
 
-        (J, M, L, D, W, v_free, bias, cone, on, two, tolerance, done, v, lam, eps, waited, step, poor, going) -> the seven from done to poor.
+        (J, M, L, D, W, v_free, bias, cone, on, tolerance, done, v, lam, eps, waited, step, poor, going) -> the seven from done to poor.
         Where the step does not lower the residual it is ``poor``, and nothing else changes.
         """
         import casadi
@@ -347,13 +353,13 @@ class ContactSolver:
 
     @cached_property
     def finish(self) -> Traced:
-        """(J, L, D, W, v_free, bias, cone, on, two, lam, change, residual, going) -> (change, residual).
+        """(J, L, D, W, v_free, bias, cone, on, lam) -> (change, residual).
 
         ``change`` = M^-1 J^T lam exactly, so that momentum balances; ``residual`` is the natural map |lam - P(lam - u / w)| w in m/s.
         """
         import casadi
 
-        inputs, s = self._problem("J", "L", "D", "W", lam=self.m, change=self.nv, residual=None, going=None)
+        inputs, s = self._problem("J", "L", "D", "W", lam=self.m)
         J, compliances = self._rows(s), self._compliances(s)
         change = self._factors(s).solve(_transposed_product(J, s["lam"], self.nv))
         v = [x + y for x, y in zip(s["v_free"], change, strict=True)]
@@ -362,12 +368,7 @@ class ContactSolver:
         for k, force in enumerate(self._forces(s, u, [1.0 / w for w in compliances])):
             for a, i in enumerate(self.units[k].rows):
                 residual = casadi.fmax(residual, casadi.fabs(s["lam"][i] - force.impulses[a]) * compliances[k])
-        going = s["going"][0] > 0.0
-        outputs = {
-            "change": self._column([casadi.if_else(going, x, old) for x, old in zip(change, s["change"], strict=True)]),
-            "residual": from_sx(casadi.if_else(going, residual, s["residual"][0]), ()),
-        }
-        return trace_of("finish contacts", inputs, outputs)
+        return trace_of("finish contacts", inputs, {"change": self._column(change), "residual": from_sx(residual, ())})
 
     @cached_property
     def account(self) -> Traced:
@@ -387,14 +388,14 @@ class ContactSolver:
 
     @cached_property
     def gain(self) -> Traced:
-        """(J, W, drift, mu, v, v_free, lam, hit) -> the largest gain of Painleve among contacts that press and slide, but were not hit.
+        """(J, W, drift, mu, v, v_free, lam) -> the largest gain of Painleve among contacts that press and slide.
 
         With the unit velocity s of sliding it is mu W_nt s / W_nn: from 1 on, friction presses a contact together faster than the normal impulse
         separates it. It slides if it does so faster than free acceleration explains.
         """
         import casadi
 
-        inputs, s = self._symbols("J", "W", "drift", "mu", v=self.nv, v_free=self.nv, lam=self.m, hit=self.count)
+        inputs, s = self._symbols("J", "W", "drift", "mu", v=self.nv, v_free=self.nv, lam=self.m)
         J, gain = self._rows(s), self.SX(0.0)
         for k, unit in enumerate(self.units):
             if unit.kind != POINT or unit.size != 3:
@@ -404,7 +405,7 @@ class ContactSolver:
             change = [_product(J[i], s["v_free"], s["drift"][i]) - x for i, x in zip(places, u, strict=True)]
             square = u[0] * u[0] + u[1] * u[1]
             slides = square > HIT**2 * (change[0] * change[0] + change[1] * change[1])
-            slides = casadi.logic_and(slides, casadi.logic_and(s["lam"][unit.first] > 0.0, s["hit"][k] <= 0.0))
+            slides = casadi.logic_and(slides, s["lam"][unit.first] > 0.0)
             speed = casadi.sqrt(casadi.if_else(slides, square, 1.0))
             across = self._block(s, unit, 0, 1) * u[0] + self._block(s, unit, 0, 2) * u[1]
             own = s["mu"][k] * across / (speed * casadi.if_else(slides, self._block(s, unit, 0, 0), 1.0))
@@ -476,19 +477,6 @@ class _Round:
             "eps": [choose(going, eps_new, eps)],
             "waited": [choose(moves, waiting, s["waited"][0])],
         }
-
-
-def guarded(traced: Traced) -> Traced:
-    """(inputs, old outputs, going) -> the outputs of a function where ``going`` is not zero, else the old ones."""
-    given = {name: symbol(name, *size) for name, size in traced.inputs.items()}
-    old = {f"old {name}": symbol(name, *size) for name, size in traced.outputs.items()}
-    going = symbol("going")
-    found = traced.expressions(*given.values())
-    outputs = {
-        name: np.where(going > 0.0, new, before)
-        for name, new, before in zip(traced.outputs, found, old.values(), strict=True)
-    }
-    return trace_of(traced.name, {**given, **old, "going": going}, outputs)
 
 
 class _Factors:

@@ -69,16 +69,25 @@ class RKMK8(MuntheKaas):
     tableau = COOPER_VERNER8
 
 
-def stage_rates(plant: Plant, state: PlantState, h: Array, tableau: Tableau, exact: bool | None = None) -> list[Rates]:
+def stage_rates(
+    plant: Plant,
+    state: PlantState,
+    h: Array,
+    tableau: Tableau,
+    exact: bool | None = None,
+    part: tuple[Array, Array] | None = None,
+    first: Rates | None = None,
+) -> list[Rates]:
     """Rates ``k_i`` of theta, v and the rest at every stage; theta_i = h sum(a_ij k_j), and zero at the first stage.
 
-    ``exact`` is whether T^-1 is not cut; None: where the order of the method requires it.
+    ``exact`` is whether T^-1 is not cut; None: where the order of the method requires it. ``part`` has the begin and the length, relative to the
+    step, of the part of it that ``h`` is; None: all of it. ``first`` are the rates of the first stage if they are known.
     """
     whole = tableau.order > 4 if exact is None else exact
-    k = [plant.at(state, tableau.c[0]).rates]
+    k = [plant.at(state, tableau.c[0]).rates if first is None else first]
     for c, row in zip(tableau.c[1:], tableau.a[1:], strict=True):
         theta = plant.displacement(h, row, k)
-        stage = plant.at(plant.retract(state, theta), c)
+        stage = plant.at(plant.retract(state, theta), c if part is None else part[0] + c * part[1])
         k.append(plant.pulled_back(theta, stage.rates, exact=whole))
     return k
 

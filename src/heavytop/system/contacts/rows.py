@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, from_columns, is_symbolic, shape, sparse, to_sx, transpose, vector
+from heavytop._arrays import (
+    Array,
+    as_array,
+    from_columns,
+    from_sx,
+    is_symbolic,
+    shape,
+    sparse,
+    to_sx,
+    transpose,
+    vector,
+)
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3, so3
 from heavytop.system.constraints.constraints import at_rest
@@ -174,13 +185,34 @@ class ContactRows:
         return vector(*(as_array(x) for x in self._drifts))
 
     @cached_property
+    def velocities(self) -> Array:
+        """Velocities (m,) in the rows at (q, v)."""
+        found: list[Array] = []
+        for unit, (_, motion, c) in zip(self.units, self.points, strict=False):
+            velocity = c.velocity(motion.twist)
+            found += [np.vecdot(axis, velocity) for axis in (c.normal, *c.tangents)[: unit.size]]
+        for i in range(len(found), len(self._rows)):
+            found.append(np.vecdot(self._rows[i], self.expressions.v) + self._drifts[i])
+        return vector(*found)
+
+    @cached_property
     def gap_rates(self) -> Array:
-        """Rates (k,) of the gaps at (q, v), without the rows."""
-        rates = [np.vecdot(c.normal, c.velocity(motion.twist)) for _, motion, c in self.points]
-        for unit in self.units[len(self.points) :]:
-            if unit.gap is not None:
-                rates.append(np.vecdot(self._rows[unit.first], self.expressions.v) + self._drifts[unit.first])
+        """Rates (k,) of the gaps at (q, v)."""
+        rates = [self.velocities[unit.first] for unit in self.units if unit.gap is not None]
         return vector(*rates) if rates else np.zeros(0)
+
+    def gap_accelerations(self, w: Array, a: Array) -> Array:
+        """Second time derivatives (k,) of the gaps at (q, v), the velocities w of the coordinates' blocks and accelerations a (nv,)."""
+        import casadi
+
+        e = self.expressions
+        if not self._gaps:
+            return np.zeros(0)
+        variables, rates = [to_sx(e.q), to_sx(e.v)], [to_sx(e.coordinates.rate(e.q, w)), to_sx(a)]
+        if e.description.time is not None:
+            variables, rates = [*variables, to_sx(e.description.time)], [*rates, casadi.SX(1.0)]
+        value = to_sx(self.gap_rates)
+        return from_sx(casadi.jtimes(value, casadi.vertcat(*variables), casadi.vertcat(*rates)), (len(self._gaps),))
 
     @cached_property
     def friction(self) -> Array:
