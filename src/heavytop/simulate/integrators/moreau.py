@@ -42,8 +42,6 @@ SHORTEST = 1e-9
 """Share of a step below which a span is over at its start."""
 SLIPS = 1.0 - 1e-6
 """Share of the cone from which a contact slides."""
-SAME = 1e-17
-"""Residual in m/s up to which the last impulses are those of this span, too."""
 DEEP = 1e-7
 """Depth in m at the end of a span from which it is tried again in halves; four times as much for contacts closed before."""
 HALVES = 1 / 64
@@ -435,13 +433,13 @@ class _Step:
                 (poor,) = plant.kept(state[-1] * 1.0)
                 return plant.changed(solver.search, state, *fixed, *state, poor)
 
-            good = np.where(missed <= SAME, 1.0, 0.0)
+            good = np.where(missed > 0.0, 0.0, 1.0)
             begin = (good, v_free + first, lam * 1.0, as_array(EPS), as_array(1.0), np.zeros(plant.nv), as_array(0.0))
             _, _, lam, *_ = plant.repeat(self.method.iterations, body, *begin, ends=True)
             change, residual = plant.call(solver.finish, *parts, v_free, *posed, lam)
             return change, lam, residual
 
-        change, lam, residual = self.when(np.where(missed <= SAME, 0.0, 1.0), found, first, start, missed)
+        change, lam, residual = self.when(np.where(missed > 0.0, 1.0, 0.0), found, first, start, missed)
         return change, lam, residual
 
     def booked(self, end: PlantState, work: Array) -> PlantState:
