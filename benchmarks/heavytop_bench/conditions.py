@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-from heavytop_bench import fleet, reality
+from heavytop_bench import failures, fleet, reality
 from heavytop_bench.hummingbird import courses
 from heavytop_bench.reality import Case, Recovered
 from heavytop_bench.report import BenchReport
@@ -57,6 +57,7 @@ def rows(report: BenchReport, quick: bool) -> None:
         report.limit(f"{name}: distance at the end", float(off[-1]), reality.NEAR, "m")
     _known_and_unknown_delays(report, count)
     _dead(report, count)
+    failures.rows(report, count)
     fleet.rows(report, count, far)
 
 
@@ -122,6 +123,10 @@ def _dead(report: BenchReport, count: int) -> None:
         for found in reality.recover(cases, count, "survivor", spread=None, seconds=20.0):
             report.row(flight=found.name, within_3_m=found.within_3_m, farthest_m=found.farthest, **_figures(found))
             report.ratio(f"{found.name}: share within 3 m for 20 s", found.within_3_m, 1.0)
+    for cases in (reality.FAILED, reality.FAILED_ROUGH):
+        for found in reality.recover(cases, count, "survivor", spread=None, seconds=20.0):
+            report.row(flight=found.name, within_5_m=found.within_5_m, farthest_m=found.farthest, **_figures(found))
+            report.ratio(f"{found.name}: share within 5 m for 20 s", found.within_5_m, 0.95)
     back = reality.recover(
         (Case("dead rotor from any attitude", dead=(0,)),), count, "survivor", spread=reality.SPREAD, seconds=20.0
     )[0]
@@ -131,6 +136,7 @@ def _dead(report: BenchReport, count: int) -> None:
     report.row(flight=still.name, within_3_m=still.within_3_m, farthest_m=still.farthest, **_figures(still))
     report.row(flight=windy.name, within_3_m=windy.within_3_m, farthest_m=_finite(windy.farthest), **_figures(windy))
     report.ratio(f"{still.name}: share within 3 m for 20 s", still.within_3_m, 1.0)
+    report.ratio(f"{windy.name}: share within 5 m for 20 s", windy.within_5_m, 0.95)
     hexacopter = reality.hexacopter_eight()
     report.row(flight="hexacopter with a dead rotor, eight", rms=hexacopter)
     report.limit("hexacopter with a dead rotor, eight: RMS", hexacopter, 0.1, "m")

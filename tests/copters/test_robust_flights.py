@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from heavytop_bench import reality
+from heavytop_bench import failures, reality
 from heavytop_bench.geometric import GeometricLaw
 from heavytop_bench.hummingbird import courses
 from heavytop_bench.peers import rotorpy as rotorpy_peer
@@ -98,9 +98,35 @@ def test_a_dead_rotor_is_noticed_and_survived() -> None:
     for cases in (reality.DEAD, reality.DEAD_ROUGH):
         for found in reality.recover(cases, 20, "survivor", spread=None, seconds=20.0):
             assert found.within_3_m == 1.0, found
-    still, _ = reality.two_dead(20)
-    assert still.within_3_m == 1.0
+    still, windy = reality.two_dead(20)
+    assert still.within_3_m == windy.within_5_m == 1.0
     assert reality.hexacopter_eight() < 0.03
+
+
+@pytest.mark.thorough
+def test_lost_blade_and_stuck_motor_are_survived_without_announcement() -> None:
+    for found in reality.recover(reality.FAILED, 8, "survivor", spread=None, seconds=8.0):
+        assert found.within_3_m == 1.0, found
+
+
+@pytest.mark.slow
+def test_failures_in_noise_and_gusts_and_in_the_middle_of_a_flip() -> None:
+    for found in reality.recover(reality.FAILED_ROUGH, 20, "survivor", spread=None, seconds=20.0):
+        assert found.within_5_m == 1.0, found
+    for end, drop in failures.in_a_flip(load("hummingbird"), (0.8, 1.4)):
+        assert end < 0.5
+        assert drop < 2.0
+
+
+@pytest.mark.parametrize("name", ["racer", "hexacopter"])
+@pytest.mark.thorough
+def test_unannounced_failures_of_other_vehicles(name: str) -> None:
+    """The right rotor is given up, a weak one is kept, and the position is held."""
+    for held in failures.fail(failures.VEHICLES[name](), failures.SINGLE, 4, seconds=5.0):
+        assert held.held == 1.0, held
+        assert held.found == 1.0 or held.name == "stuck", (
+            held
+        )  # a stuck rotor near its hover thrust need not be noticed
 
 
 @pytest.mark.slow
@@ -123,7 +149,7 @@ def test_gains_of_a_dead_rotor_hold_the_axis() -> None:
     """Hovering in the relative equilibrium needs no more than its own thrusts: the weight is carried, the moments balance."""
     craft = load("hummingbird")
     law = dead_rotor_law(craft, 0)
-    assert law.gains.shape == (21, 2, 4)  # pyright: ignore[reportAttributeAccessIssue]
+    assert law.gains.shape == (25, 2, 4)  # pyright: ignore[reportAttributeAccessIssue]
     model = craft.model
     u = law(model.neutral(), np.array([0, 0, 0, 0, 0, -13.0]), model.neutral())
     assert u[0] == 0

@@ -159,7 +159,9 @@ class _SingleRun(threading.local):
             if table.flags.c_contiguous:
                 address = _address(table)
             else:
-                if not table[0].flags.c_contiguous:  # samples may be in any order, also backwards; the numbers of a sample are neighbours
+                if (
+                    not table[0].flags.c_contiguous
+                ):  # samples may be in any order, also backwards; the numbers of a sample are neighbours
                     table = np.ascontiguousarray(table)
                 address = table.__array_interface__["data"][0]
             kept.append(table)

@@ -4,6 +4,7 @@ from heavytop.control.actuators.command_history import (
     CommandMemory as CommandMemory,
     RotorState as RotorState,
     hover_levels,
+    sent_before,
 )
 from heavytop.control.actuators.lag import (
     Actuated as Actuated,
@@ -110,6 +111,11 @@ from heavytop.control.linear.analysis import (
     random_states as random_states,
     region_of_attraction as region_of_attraction,
 )
+from heavytop.control.linear.certificate import (
+    Certificate as Certificate,
+    certificate as certificate,
+    energy_level as energy_level,
+)
 from heavytop.control.linear.equilibrium import Equilibrium as Equilibrium, equilibrium as equilibrium
 from heavytop.control.linear.linearised_loop import (
     MissedPolesWarning as MissedPolesWarning,
@@ -133,6 +139,7 @@ from heavytop.control.observers.momentum import Balanced as Balanced, MomentumOb
 from heavytop.control.observers.prediction import Predicted as Predicted
 from heavytop.control.observers.sensors import Sensed as Sensed, Sensor as Sensor, Sensors as Sensors
 from heavytop.control.observers.state_filter import Filtered as Filtered
+from heavytop.control.observers.thrust_loss import GONE, ThrustLoss as ThrustLoss
 from heavytop.control.references.curves import (
     Curve,
     circle as circle,

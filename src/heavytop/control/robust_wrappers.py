@@ -28,6 +28,7 @@ from heavytop.control.observers.measurements import OnPart
 from heavytop.control.observers.prediction import Predicted
 from heavytop.control.observers.sensors import Sensed, Sensors
 from heavytop.control.observers.state_filter import Filtered
+from heavytop.control.observers.thrust_loss import ThrustLoss
 from heavytop.control.references.governor import Governed
 from heavytop.system import GRAVITY
 
@@ -38,6 +39,8 @@ OBSERVER, VELOCITY, SCALE, LEFT = 0.48, 1.92, 8.0, 0.16
 thrust, and the lag of the actuators that is left behind the inverse of their lag."""
 LARGEST_MOMENT, LARGEST_FORCE = 0.23, 0.8
 """Largest observed angular acceleration per w^2, and largest observed acceleration per gravity."""
+LOSS = 0.32
+"""Time constant of the observer of lost thrust, per period 1/w."""
 HELD, LAGGED = 2.2, 3.0
 """Samples needed per period 1/w, and more of them per w times the lag."""
 
@@ -229,6 +232,8 @@ def robust(
     leaning = FORCES * gravity * float(np.min(quiet[:2] / stiffness[:2]))
     controller = ForceObserver(controller, model, time, tuning.force, known, felt, leaning)
     controller = ThrustScale(controller, model, tuning.scale, drag=known)
+    if "thrust_loss" in getattr(heart, "requires", ()):
+        controller = ThrustLoss(controller, model, LOSS / tuning.pole, gyro)
     if actuators is not None:
         controller = RotorState(controller, model, actuators, delay or 0.0)
         if identify is None:

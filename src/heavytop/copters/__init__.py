@@ -16,6 +16,7 @@ from heavytop.copters.composition import (
     integral_action,
     on_grid,
 )
+from heavytop.copters.failover import Failover as Failover
 from heavytop.copters.flight import (
     Flight as Flight,
     angle_between,
@@ -49,7 +50,6 @@ from heavytop.copters.robust_controller import (
     robust_controller as robust_controller,
 )
 from heavytop.copters.rotor_failure import (
-    Failover as Failover,
     Remaining as Remaining,
     dead_rotor_law as dead_rotor_law,
     remaining as remaining,

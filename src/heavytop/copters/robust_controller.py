@@ -32,6 +32,7 @@ from heavytop.control import (
     sampled_pole,
 )
 from heavytop.copters.authority import Authority
+from heavytop.copters.failover import Failover
 from heavytop.copters.propulsion import SERVO, typical_propulsion
 from heavytop.system import GRAVITY
 
@@ -174,6 +175,7 @@ def robust_controller(
     activity: float | None = None,
     estimator: Estimator | None = None,
     start: Any = None,
+    failures: bool = False,
 ) -> BaseController:
     """``control.robust`` with the law, the actuators and the drag of a vehicle.
 
@@ -182,7 +184,8 @@ def robust_controller(
     vehicle : a vehicle. With a load or limbs its disturbances are observed on the full model, see :class:`.MomentumObserver`, from the measured
         state; there is no prediction and no governor, and no other option applies. The servos of tilting rotors are predicted as a lag of
         the forces. sensors : default: those of the vehicle, else perfect ones.
-    law : default: :func:`agile_law`; also a :class:`.Failover` around it. drag : whether the controller knows the drag of the description.
+    law : default: :func:`agile_law`; also a :class:`.Failover` around it. failures : whether failed rotors are noticed and left out, by a
+        :class:`.Failover` around the law. drag : whether the controller knows the drag of the description.
     delay, identify, members, activity, estimator, start : see :func:`.control.robust`.
     longest, period : longest delay and sample period (s) for which the default law is made, see :func:`agile_frequencies`; 0: down to the
         rate of ``controller.margins().sample_rate``.
@@ -201,6 +204,8 @@ def robust_controller(
         return MomentumObserver(observed, vehicle.model, Tuning.of(fastest_pole(heart.law)).observer)
     sensors = sensors or vehicle.sensors or Sensors()
     law = agile_law(vehicle, longest=longest, period=period) if law is None else law
+    if failures and not isinstance(law, Wrapper):
+        law = Failover(OnPart(law, vehicle.model), vehicle)
     options: dict[str, Any] = {"delay": delay, "identify": identify, "members": members}
     options |= {"longest": longest, "activity": activity, "estimator": estimator, "start": start}
     if not rotors:

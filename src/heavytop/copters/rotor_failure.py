@@ -1,4 +1,4 @@
-"""Rotor failure: remaining capabilities, detection of a stopped rotor by its speed, and the laws without it.
+"""Rotor failure: remaining capabilities, and the laws without a rotor.
 
 A quadcopter with one dead rotor, or two opposite ones, gives up yaw and spins, and its thrust axis is steered. With the spin r
 about the body's z axis and the wanted direction n of the force, seen from the body as h = R^T n, the tilt motion
@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, transpose, vector
+from heavytop._arrays import Array, transpose, vector
 from heavytop.compile import Traced
-from heavytop.control import UP, FeedbackLaw, Hull, Seen, Wrapper, hover_levels, limited, trace_inputs, within
+from heavytop.control import UP, FeedbackLaw, Hull, limited, trace_inputs, within
 from heavytop.copters.hover_feasibility import LEAST, STRONGEST, reach
-from heavytop.copters.propulsion import typical_propulsion
 from heavytop.errors import ControlError, ModelError
 from heavytop.ocp import Limits
 
@@ -73,6 +72,10 @@ class Remaining:
         return f"it falls: at most {self.lift:.2g} of its weight can be lifted without tumbling."
 
 
+NEGLIGIBLE = 0.02
+"""Thrust of an idling rotor per weight that does not matter."""
+
+
 def remaining(vehicle: Vehicle, *dead: int) -> Remaining:
     """Capabilities of a vehicle with fixed rotors of which some are dead.
 
@@ -89,6 +92,7 @@ def remaining(vehicle: Vehicle, *dead: int) -> Remaining:
         raise ModelError(f"{vehicle.name!r} has no weight, so hovering is undefined: give its model gravity.")
     least = LEAST * weight * vehicle.airframe.reach
     low, high = np.maximum(limits[:, 0], 0.0), np.minimum(limits[:, 1], STRONGEST * weight)
+    low = np.where(low < NEGLIGIBLE * weight, 0.0, low)
     low[list(dead)] = high[list(dead)] = 0.0
     lift = reach(W, low, high, {"roll": 0.0, "pitch": 0.0}, "thrust") or 0.0
     level = {"thrust": weight, "roll": 0.0, "pitch": 0.0, "yaw": 0.0}
@@ -106,6 +110,19 @@ def remaining(vehicle: Vehicle, *dead: int) -> Remaining:
         controls += [name for name in ("roll", "pitch") if name not in controls and controlled(name, yaw=False)]
     spins = len(vehicle.airframe.rotors) == 4 and _spins(W, dead) and lift / weight > 1.05
     return Remaining(dead, bool(hovers), float(lift / weight), tuple(controls), spins)
+
+
+def _opposite(W: np.ndarray, dead: int) -> int:
+    """The rotor of a quadcopter opposite to a dead one: its moment about the tilt axes is."""
+    return min((k for k in range(4) if k != dead), key=lambda k: float(W[3:5, k] @ W[3:5, dead]))
+
+
+def _pair(W: np.ndarray, dead: int) -> tuple[int, int, float, np.ndarray]:
+    """The two rotors besides a dead one and its opposite, the share of the first with the smallest moment, and this moment (2,) per newton."""
+    a, b = (k for k in range(4) if k not in (dead, _opposite(W, dead)))
+    across = W[3:5, b] - W[3:5, a]
+    share = float(np.clip(across @ W[3:5, b] / (across @ across), 0.2, 0.8))
+    return a, b, share, share * W[3:5, a] + (1 - share) * W[3:5, b]
 
 
 def _spins(W: np.ndarray, dead: tuple[int, ...]) -> bool:
@@ -128,16 +145,22 @@ def without_rotors(vehicle: Vehicle, *dead: int) -> FeedbackLaw:
     return vehicle.law(limits=Limits(lower, upper, priority))
 
 
-SPINS = np.array([-40, -32, -26, -21, -17, -14, -11, -8, -5, -2.5, 0, 2.5, 5, 8, 11, 14, 17, 21, 26, 32, 40.0])
+SPINS = np.array(
+    [-60, -50, -40, -32, -26, -21, -17, -14, -11, -8, -5, -2.5, 0, 2.5, 5, 8, 11, 14, 17, 21, 26, 32, 40, 50, 60.0]
+)
 """Angular velocities about z (rad/s) of the table."""
-IDLE = 0.2
-"""Thrust of the rotor opposite to the dead one at a fast spin, per weight."""
+IDLE, FASTER = 0.2, 0.3
+"""Thrust of the rotor opposite to the dead one at a fast spin, and more of it at one of 50 rad/s, per weight."""
+HEAVY = 0.7
+"""Largest sum of the thrusts of a stuck rotor and the opposite one in the relative equilibrium, per weight."""
 DIRECTION, RATE, EFFORT = 60.0, 1.0, 1.8e-3
 """Weights of the direction, of p and q, and of the angular acceleration by the inputs."""
 STIFFNESS, DAMPING = 2.5, 5.2
 """Position loop, 1/s^2 and 1/s."""
 REACH, FAST, LEAN = 1.5, 2.0, 0.85
 """Limits of the errors of position (m) and velocity (m/s), and of the tangent of the tilt."""
+SPARE, LEAST_SPARE = 0.8, 0.1
+"""Share of the tangent of the tilt at which the remaining thrust carries just the weight, and the least square of that tangent."""
 
 
 class DeadRotorLaw(FeedbackLaw):
@@ -153,13 +176,19 @@ class DeadRotorLaw(FeedbackLaw):
     def __init__(self, vehicle: Vehicle, dead: tuple[int, ...]) -> None:
         self.vehicle, self.dead, self.model = vehicle, dead, vehicle.model
         self.hull = Hull.of(vehicle.model)
-        first = dead[0]
-        places = np.array([rotor.at[:2] for rotor in vehicle.airframe.rotors])
-        others = [k for k in range(4) if k != first]
-        self.opposite = min(others, key=lambda k: float(places[k] @ places[first]))
+        W = self.hull.wrenches
+        self.opposite = _opposite(W, dead[0])
         if len(dead) == 2 and dead[1] != self.opposite:
-            raise ControlError(f"two dead rotors must be opposite: {first} and {self.opposite}, got {dead}.")
-        self.pair = tuple(k for k in others if k != self.opposite)
+            raise ControlError(f"two dead rotors must be opposite: {dead[0]} and {self.opposite}, got {dead}.")
+        a, b, self._share, rest = _pair(W, dead[0])
+        self.pair = (a, b)
+        # opposite thrust and difference of the pair that cancel the moments of one newton of the pair, and of the failed rotor
+        self._pair_trim = -np.linalg.solve(self._columns, rest)
+        self._stuck_trim = -np.linalg.solve(self._columns, W[3:5, dead[0]])
+        if len(dead) == 2:
+            self._pair_trim[0] = 0.0
+        lift = remaining(vehicle, *dead).lift
+        self._lean = min(LEAN, SPARE * float(np.sqrt(max(lift**2 - 1, LEAST_SPARE))))
 
     @property
     def _weight(self) -> float:
@@ -172,17 +201,28 @@ class DeadRotorLaw(FeedbackLaw):
         a, b = self.pair
         return np.stack([W[:, self.opposite], 0.5 * (W[:, b] - W[:, a])], axis=1)
 
-    def _idle(self, r: Array) -> Array:
-        """Thrust of the opposite rotor in the relative equilibrium."""
+    def _idle(self, r: Array, stuck: Array | float = 0.0) -> Array:
+        """Thrust of the opposite rotor in the relative equilibrium beyond that of the failed one, which is stuck at this thrust."""
         if len(self.dead) == 2:
             return 0.0 * r
-        return IDLE * self._weight * within((np.abs(r) - 3.0) / 10.0, 0.0, 1.0)
+        weight = self._weight
+        # with the thrust of hovering no moment is left; with more the opposite rotor makes less, so that the weight is not exceeded;
+        # a fast spin balances more of it, up to that which does not accelerate the spin
+        share = IDLE + FASTER * within((np.abs(r) - 25.0) / 25.0, 0.0, 1.0)
+        idle = np.minimum(share * np.maximum(weight - 4 * stuck, 0.0), HEAVY * weight - 2 * stuck)
+        return np.maximum(idle, -stuck) * within((np.abs(r) - 3.0) / 10.0, 0.0, 1.0)
 
-    def _equilibrium(self, r: Array) -> tuple[Array, Array]:
+    def _trimmed(self, stuck: Array | float, both: Array | float) -> Array:
+        """Thrust of the opposite rotor that cancels the moments of the failed rotor and of the pair; negative if none does."""
+        return self._stuck_trim[0] * stuck + self._pair_trim[0] * both
+
+    def _equilibrium(self, r: Array, stuck: Array | float = 0.0) -> tuple[Array, Array]:
         """p and q of the relative equilibrium: tau_x = (Theta_z - Theta_y) q r, tau_y = (Theta_x - Theta_z) p r."""
         x, y, z = np.diag(self.hull.moment)
+        missing = np.maximum(-self._trimmed(stuck, self._weight - 2 * stuck), 0.0)
         tau = self._columns[:, 0]
-        per = self._idle(r) * r / np.maximum(r * r, 1.0)
+        turning = within((np.abs(r) - 3.0) / 10.0, 0.0, 1.0)
+        per = (self._idle(r, stuck) + missing * turning) * r / np.maximum(r * r, 1.0)
         return tau[1] * per / (x - z), tau[0] * per / (z - y)
 
     @cached_property
@@ -228,20 +268,32 @@ class DeadRotorLaw(FeedbackLaw):
             for i in range(rows)
         ]
 
-    def thrusts(self, q: Array, v: Array, q_R: Array, v_R: Array, a_R: Array) -> Array:
-        """Thrusts (4,) in N."""
+    def thrusts(
+        self,
+        q: Array,
+        v: Array,
+        q_R: Array,
+        v_R: Array,
+        a_R: Array,
+        stuck: Array | float = 0.0,
+        push: Array | None = None,
+    ) -> Array:
+        """Thrusts (4,) in N.
+
+        ``stuck`` : thrust of the first failed rotor, N, if it still turns. ``push`` : further acceleration (3,) in world axes, m/s^2.
+        """
         hull, two = self.hull, len(self.dead) == 2
         weight, g = self._weight, float(np.linalg.norm(hull.gravity))
         m = hull.motion(q, v)
         wanted, acceleration, _ = hull.reference(q_R, v_R, a_R)
         force = STIFFNESS * limited(wanted.r - m.r, REACH) + DAMPING * limited(wanted.velocity - m.velocity, FAST)
-        force = force + acceleration - hull.gravity
+        force = force + acceleration - hull.gravity + (np.zeros(3) if push is None else push)
         up = within(force[2], 0.4 * g, 1.8 * g)
-        across = limited(vector(force[0], force[1], 0.0), LEAN * up)
+        across = limited(vector(force[0], force[1], 0.0), self._lean * up)
         n = vector(across[0], across[1], up)
         h = np.matvec(transpose(m.R), n / np.sqrt(np.vecdot(n, n)))
         p, q_rate, r = m.omega[0], m.omega[1], m.omega[2]
-        p0, q0 = self._equilibrium(r)
+        p0, q0 = self._equilibrium(r, stuck)
         # the axis to point along n; at a slow spin that of the body
         size = np.sqrt(p0 * p0 + q0 * q0 + r * r + 1e-9)
         sense = np.where(r >= 0, 1.0, -1.0)
@@ -253,13 +305,22 @@ class DeadRotorLaw(FeedbackLaw):
         axis = np.matvec(m.R, UP)[2]
         lift = within(hull.mass * up / np.maximum(axis, 0.7), 0.3 * weight, 3.0 * weight)
         total = np.where(axis < 0.2, 0.25 * weight, lift)
-        opposite = 0.0 if two else within(self._idle(r) + requested[0], 0.0, 1.2 * weight)
-        difference = within(requested[-1], -2.2 * weight, 2.2 * weight)
-        both = np.maximum(np.maximum(total - opposite, 0.16 * weight), np.abs(difference))
+        share, pair_trim, stuck_trim = self._share, self._pair_trim, self._stuck_trim
+        if two:
+            opposite, both = 0.0 * r, np.maximum(total, 0.16 * weight)
+        else:
+            steered = self._idle(r, stuck) + requested[0]
+            both = (total - stuck - steered - stuck_trim[0] * stuck) / (1 + pair_trim[0])
+            both = np.maximum(both, 0.16 * weight)
+            opposite = within(self._trimmed(stuck, both) + steered, 0.0, 1.2 * weight)
+            both = np.maximum(total - stuck - opposite, 0.16 * weight)
+        difference = within(stuck_trim[1] * stuck + pair_trim[1] * both + requested[-1], -2.2 * weight, 2.2 * weight)
+        both = np.maximum(both, np.abs(difference) / (2 * min(share, 1 - share)))
         values: dict[int, Array] = dict.fromkeys(self.dead, 0.0 * r)
         if not two:
             values[self.opposite] = opposite
-        values[self.pair[0]], values[self.pair[1]] = 0.5 * (both - difference), 0.5 * (both + difference)
+        values[self.pair[0]] = share * both - 0.5 * difference
+        values[self.pair[1]] = (1 - share) * both + 0.5 * difference
         low, high = self._range
         return within(vector(*(values[k] + 0.0 * r for k in range(4))), low, high)
 
@@ -296,86 +357,3 @@ def dead_rotor_law(vehicle: Vehicle, *dead: int) -> FeedbackLaw:
     if not able.holds_position:
         raise ControlError(f"{vehicle.name!r} without the rotors {list(dead)}: {able}")
     return DeadRotorLaw(vehicle, dead) if len(vehicle.airframe.rotors) == 4 else without_rotors(vehicle, *dead)
-
-
-STILL, ALIVE, COMMANDED = 0.15, 0.35, 0.4
-"""Shares of the hovering speed: a rotor below the first while commanded above the third is suspicious, one above the second is alive."""
-DWELL = 0.025
-"""Time (s) of suspicion, beyond delay and lag, after which a rotor is dead."""
-LATCHED = 1e3
-"""Suspicion that never ends."""
-
-
-class Failover(Wrapper):
-    """A law that switches to the one for a dead rotor when the speed of a rotor stays low. It never switches back.
-
-    It replaces the law: ``robust_controller(vehicle, law=Failover(OnPart(law, vehicle.model), vehicle))``. It requires measured rotor
-    speeds. The channel ``dead`` is 1 for a rotor that is given up.
-
-    Parameters
-    ----------
-    controller : the law of the sound vehicle, inside :class:`.OnPart`. vehicle : with four fixed rotors.
-
-    Examples
-    --------
-    >>> from heavytop.control import OnPart
-    >>> from heavytop.copters import agile_law, load
-    >>> craft = load("hummingbird")
-    >>> Failover(OnPart(agile_law(craft), craft.model), craft).state_size
-    8
-    """
-
-    def __init__(self, controller: Any, vehicle: Vehicle) -> None:
-        super().__init__(controller)
-        self.vehicle, self.hull = vehicle, Hull.of(vehicle.model)
-        self.actuators = (vehicle.propulsion or typical_propulsion(vehicle)).actuators
-        self.laws = [dead_rotor_law(vehicle, k) for k in range(vehicle.model.nu)]
-        self.own_state_size = 2 * vehicle.model.nu
-
-    def first(self) -> np.ndarray:
-        return np.concatenate([hover_levels(self.hull, self.actuators), np.zeros(self.vehicle.model.nu)])
-
-    def _suspicion(self, at: Seen) -> list[Array]:
-        """Seconds of suspicion of every rotor."""
-        if "suspicion" in at.shared:
-            return at.shared["suspicion"]
-        nu, speed = self.vehicle.model.nu, at.signals["rotor_speeds"]
-        hover, lag = hover_levels(self.hull, self.actuators), float(np.mean(self.actuators.time_constant))
-        patience = DWELL + at.signals.number("delay", 0.0) + 0.5 * at.signals.number("lag", lag)
-        before = [at.z[nu + k] for k in range(nu)]
-        taken = sum((np.where(b > 0.5 * LATCHED, 1.0, 0.0) for b in before), start=0.0)
-        counted = []
-        for k in range(nu):
-            suspicious = np.where(speed[k] < STILL * hover[k], 1.0, 0.0) * np.where(
-                at.z[k] > COMMANDED * hover[k], 1.0, 0.0
-            )
-            count = np.where(speed[k] > ALIVE * hover[k], 0.0, before[k] + at.period * suspicious)
-            # the laws are for one dead rotor: the first one stays the only one
-            new = np.where(count > patience, 1.0, 0.0) * np.where(taken > 0.5, 0.0, 1.0)
-            counted.append(
-                np.where(
-                    before[k] > 0.5 * LATCHED,
-                    LATCHED,
-                    np.where(new > 0.5, LATCHED, count * (1 - np.minimum(taken, 1.0))),
-                )
-            )
-            taken = taken + new
-        at.shared["suspicion"] = counted
-        return counted
-
-    def dead(self, at: Seen) -> Array:
-        """1 for the rotor that is given up (nu,)."""
-        return vector(*(np.where(count > 0.5 * LATCHED, 1.0, 0.0) for count in self._suspicion(at)))
-
-    def acted(self, at: Seen, u: Array) -> Array:
-        dead = self.dead(at)
-        p = self.vehicle.model.parameter_vector()
-        for k, law in enumerate(self.laws):
-            u = np.where(dead[k] > 0.5, law.traced_law.expressions(at.q, at.v, *at.reference, p)[0], u)
-        return u
-
-    def following(self, at: Seen, u: Array) -> Array:
-        return concatenate(self.actuators.target(self.acted(at, u)), vector(*self._suspicion(at)))
-
-    def channels(self, at: Seen, u: Array) -> dict[str, Array]:
-        return {"dead": self.dead(at)}

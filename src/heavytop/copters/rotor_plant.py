@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 UNCERTAIN = {"mass_factor": 1.0, "moment_factor": 1.0, "thrust_factor": 1.0, "drag_factor": 1.0, "speed_factor": 1.0}
 """Parameters of an uncertain plant, true over assumed: mass, moments of inertia, thrust, drag, largest speed of the rotors. Further ones:
-``lag`` (s) and ``rotor0_health`` and so on, 1 for a sound rotor, 0 for a dead one."""
+``lag`` (s), and of every rotor ``rotor0_health`` (speed over commanded speed: 0 for a dead one), ``rotor0_thrust`` (thrust and torque over those of
+its speed: 0 for a lost blade) and ``rotor0_stuck`` (1 for a motor that keeps its speed whatever is commanded)."""
 
 
 class RotorPlant(UserDynamics):
@@ -113,8 +114,9 @@ class RotorPlant(UserDynamics):
         varied = {name: nominal[name] for name in self.varied}
         if not self.uncertain:
             return varied
-        health = {f"rotor{k}_health": 1.0 for k in range(len(self.rotors))}
-        return {**varied, **UNCERTAIN, "lag": self.propulsion.lag, **health}
+        sound = {"health": 1.0, "thrust": 1.0, "stuck": 0.0}
+        each = {f"rotor{k}_{name}": value for name, value in sound.items() for k in range(len(self.rotors))}
+        return {**varied, **UNCERTAIN, "lag": self.propulsion.lag, **each}
 
     def _varied(self, q: Array, v: Array, u: Array, p: Mapping[str, Array]) -> Array:
         return self._rates(q, v, u, p)
@@ -144,13 +146,15 @@ class RotorPlant(UserDynamics):
                 axis = np.cos(tilts[j]) * rotor.axis - np.sin(tilts[j]) * rotor.tilt
             place += len(rotor.directions)
             n = speeds[k]
-            rates.append(lag * (known.get(f"rotor{k}_health", 1.0) * self._speed(wanted, known) - n))
+            follows = lag * (1.0 - known.get(f"rotor{k}_stuck", 0.0))
+            rates.append(follows * (known.get(f"rotor{k}_health", 1.0) * self._speed(wanted, known) - n))
             size = n if p.speed[0] >= 0 else np.abs(n)
-            force = gain * p.thrust_coefficient * n * size * axis
+            share = gain * known.get(f"rotor{k}_thrust", 1.0)
+            force = share * p.thrust_coefficient * n * size * axis
             if self.drag:
                 local = air + np.cross(omega, rotor.at)
                 force = force + rough * p.air_drag.at_rotor(n, local, axis)
-            torque = gain * float(np.sign(rotor.drag_ratio)) * p.torque_coefficient * n * size * axis
+            torque = share * float(np.sign(rotor.drag_ratio)) * p.torque_coefficient * n * size * axis
             wrench = wrench + concatenate(force, np.cross(rotor.at, force) + torque)
         if given is not None and self.uncertain:
             # m (a - R^T g) = f and Theta omega' + omega x Theta omega = m about the centre of mass: the factors divide force and moment

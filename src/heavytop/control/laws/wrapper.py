@@ -48,6 +48,7 @@ class Signals:
     ``thrust_scale``   1     true divided by assumed acceleration by the thrust                     ``ThrustScale``
     ``force``          3     unexplained acceleration in world axes, m/s^2                          ``ForceObserver``
     ``moment``         3     unexplained angular acceleration in body axes, rad/s^2                 ``MomentObserver``
+    ``thrust_loss``    nu    lost share of the thrust of a single actuator                          ``ThrustLoss``
     ================== ===== ====================================================================== ====================
 
     Parameters

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, from_sx, is_symbolic, to_sx
+from heavytop._arrays import Array, from_sx, is_symbolic, shape, to_sx
 
 FACES_UP_TO = 4
 """Number of limited inputs up to which all faces are tried."""
@@ -34,7 +34,7 @@ def box_qp(H: Array, target: Array, lower: Array, upper: Array) -> Array:
     Parameters
     ----------
     H : (n, n), symmetric and positive definite. target : (n,). Numbers or symbols.
-    lower, upper : (n,) numbers; infinite ones do not limit.
+    lower, upper : (n,) numbers; infinite ones do not limit. Or symbols, which are finite.
 
     Examples
     --------
@@ -43,19 +43,21 @@ def box_qp(H: Array, target: Array, lower: Array, upper: Array) -> Array:
     """
     import casadi
 
-    has_lower, has_upper = np.isfinite(lower), np.isfinite(upper)
+    has_lower, has_upper = (
+        np.ones(shape(side), bool) if is_symbolic(side) else np.isfinite(side) for side in (lower, upper)
+    )
     limited = int(np.sum(has_lower | has_upper))
     if not limited:
         return target
-    n = len(lower)
+    n = shape(target)[0]
     h, x = casadi.reshape(to_sx(H), n, n), to_sx(target)
-    limits = [casadi.DM(np.clip(side, -FAR, FAR)) for side in (lower, upper)]
+    limits = [to_sx(side) if is_symbolic(side) else casadi.DM(np.clip(side, -FAR, FAR)) for side in (lower, upper)]
     if limited > FACES_UP_TO:
         u = _path(n)(h, x, *limits)
     else:
         finite = tuple(has_lower.tolist()), tuple(has_upper.tolist())
         u = _best_face(*finite)(x, *limits, *(_eliminated(h, face) for face in _faces(*finite)))
-    return from_sx(u, (n,)) if is_symbolic(H, target) else np.asarray(casadi.evalf(u)).ravel()
+    return from_sx(u, (n,)) if is_symbolic(H, target, lower, upper) else np.asarray(casadi.evalf(u)).ravel()
 
 
 # --- all faces ------------------------------------------------------------------------------------------------------------------

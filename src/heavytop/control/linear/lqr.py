@@ -27,6 +27,7 @@ from heavytop.system import Model, entries_of
 
 if TYPE_CHECKING:
     from heavytop.compile import Precision
+    from heavytop.control.linear.certificate import Certificate
     from heavytop.control.linear.loop import FeedbackLoop
     from heavytop.control.linear.margins import Margins
 
@@ -258,7 +259,8 @@ class LinearQuadratic(BaseController):
     Attributes
     ----------
     times : (n,) s of the gains, interpolated linearly; after them the last gain holds, or they repeat (``period``).
-    gains : (n, nu, nx). cost_to_go : (n, nx, nx) P of the remaining cost x^T P x.
+    gains : (n, nu, nx). cost_to_go : (n, nx, nx) P of the remaining cost x^T P x. cost_rate : (nx, nx) of the cost per second with the
+        regulator at a set point; empty along a motion.
 
     Examples
     --------
@@ -279,7 +281,9 @@ class LinearQuadratic(BaseController):
         bounds: tuple[np.ndarray, np.ndarray] | None,
         period: float | None = None,
         ignored: Sequence[int] = (),
+        cost_rate: np.ndarray | None = None,
     ) -> None:
+        self.cost_rate = np.zeros((0, 0)) if cost_rate is None else cost_rate
         self.model, self.reference, self.times, self.gains = model, reference, times, gains
         self.cost_to_go, self._inputs, self._bounds, self.period = cost_to_go, inputs, bounds, period
         self.ignored = tuple(ignored)
@@ -411,6 +415,12 @@ class LinearQuadratic(BaseController):
             folder, {law: traced}, precision=precision, name=name, vectors=vectors, footprint=footprint, entries=entries
         )
 
+    def certified_region(self, **options: Any) -> Certificate:
+        """A proven region of attraction at a set point, see :func:`.certificate` and its options."""
+        from heavytop.control.linear.certificate import certificate
+
+        return certificate(self, **options)
+
     def region(
         self, sizes: Any, samples: int = 100, seed: int = 0, step: float | None = None, until: float | None = None
     ) -> np.ndarray:
@@ -541,6 +551,7 @@ def lqr(
     A, B = linearized_steps(
         model, reference, times[:-1] if not constant else times, h if constant else (end - begin) / count, given
     )
+    forms = Q, R, N
     # u = w - R^-1 N^T x takes the cross terms away
     A, Q, cross = A - B @ np.linalg.solve(R, N.T), h * (Q - N @ np.linalg.solve(R, N.T)), np.linalg.solve(R, N.T)
     R = R * h
@@ -553,7 +564,11 @@ def lqr(
         minimal.check_independent(A)
         P, K = _stationary(minimal, A[0], B[0], Q, R)
         K = K + minimal.expanded(cross @ minimal.T[0])
-        return LinearQuadratic(model, reference, times, K[None], P[None], given, bounds, ignored=ignored)
+        mixed = forms[2] @ K
+        rate = forms[0] + K.T @ forms[1] @ K - mixed - mixed.T
+        return LinearQuadratic(
+            model, reference, times, K[None], P[None], given, bounds, ignored=ignored, cost_rate=rate
+        )
     q, v, a = reference(times)
     minimal = MinimalSteps(model, q, v, reference.clock(times, model), ignored)
     minimal.check_independent(A)

@@ -1,0 +1,121 @@
+"""Proven regions of attraction: enclosures, linear loops, samples that must not contradict, parameters, limits, the energy of a body."""
+
+from __future__ import annotations
+
+import casadi
+import numpy as np
+import pytest
+
+import heavytop as ht
+from heavytop import control
+from heavytop.control.linear.interval_slopes import Interval, Slope, slopes_of
+from heavytop.copters import quadcopter, tricopter
+from heavytop.errors import ControlError, UnknownNameError
+
+
+def test_slopes_enclose_differences() -> None:
+    """f(x) - f(0) lies in S x for random points of random boxes."""
+    x = casadi.SX.sym("x", 3)
+    smooth = casadi.sin(x[0]) * casadi.cos(x[1] + 0.3) / (2 + x[2] ** 2) + casadi.atan(x[1]) - casadi.sqrt(3 + x[0])
+    f = casadi.Function(
+        "f", [x], [casadi.vertcat(smooth, casadi.fmin(casadi.fmax(4 * x[1], -0.5), 0.7) + casadi.exp(x[2]))]
+    )
+    rng = np.random.default_rng(0)
+    centre, half = rng.uniform(-1, 1, (200, 3)), rng.uniform(0, 0.5, (200, 3))
+    rows = [
+        Slope(
+            Interval.of(0.0),
+            Interval(centre[:, i] - half[:, i], centre[:, i] + half[:, i]),
+            Interval.of(np.eye(3)[[i] * 200]),
+        )
+        for i in range(3)
+    ]
+    found = slopes_of(f, rows)
+    for _ in range(20):
+        point = centre + half * rng.uniform(-1, 1, centre.shape)
+        change = np.array([np.asarray(f(one) - f(np.zeros(3))).ravel() for one in point])
+        for i, each in enumerate(found):
+            ends = np.stack([each.slope.low * point, each.slope.high * point])
+            assert np.all(np.min(ends, axis=0).sum(1) - 1e-12 <= change[:, i])
+            assert np.all(change[:, i] <= np.max(ends, axis=0).sum(1) + 1e-12)
+
+
+def test_a_linear_loop_is_attracted_from_everywhere() -> None:
+    system = ht.System(name="cart")
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(2.0))
+    system.input("motor", ht.JointForce("cart"))
+    law = control.lqr(system.derive(), [0.0])
+    assert law.certified_region(radius=1e4).boxes == 1
+
+
+@pytest.fixture(scope="module")
+def balanced() -> control.LinearQuadratic:
+    model = ht.library.cart_pole().derive()
+    return control.lqr(model, [0.0, 0.0])
+
+
+def test_samples_do_not_contradict_the_proof(balanced: control.LinearQuadratic) -> None:
+    found = balanced.certified_region(radius=0.4)
+    assert found.counterexamples(20_000) == 0
+    assert found.sampled_radius(samples=20, until=6.0, step=0.01) > found.radius
+    assert found.contains([0.0, 0.02], [0.0, 0.0])
+    assert not found.contains([0.0, 0.3], [0.0, 0.0])
+    assert "without sampling" in found.report()
+
+
+def test_too_large_a_region_is_not_proven(balanced: control.LinearQuadratic) -> None:
+    with pytest.raises(ControlError, match="radius of 3 was not proven"):
+        balanced.certified_region(radius=3.0, boxes=3000)
+
+
+def test_parameters_in_a_box(balanced: control.LinearQuadratic) -> None:
+    """More uncertainty needs at least as many boxes."""
+    sure = balanced.certified_region(radius=0.1)
+    loose = balanced.certified_region(radius=0.1, uncertain={"m_p": (0.0998, 0.1002)})
+    assert loose.boxes > sure.boxes
+    assert "m_p in [0.0998, 0.1002]" in loose.report()
+    with pytest.raises(UnknownNameError, match="'mass'"):
+        balanced.certified_region(radius=0.3, uncertain={"mass": (1.0, 2.0)})
+
+
+def test_limits_of_the_inputs_are_part_of_the_proof() -> None:
+    model = ht.library.cart_pole().derive()
+    limited = control.lqr(model, [0.0, 0.0], limits=(-4.0, 4.0))
+    free = control.lqr(model, [0.0, 0.0])
+    assert limited.certified_region(radius=0.1).boxes >= free.certified_region(radius=0.1).boxes
+    with pytest.raises(ControlError, match="not proven"):
+        control.lqr(model, [0.0, 0.0], limits=(-0.1, 0.1)).certified_region(radius=0.3, boxes=3000)
+
+
+def test_only_set_points_of_joints() -> None:
+    craft = ht.library.quadcopter().derive()
+    with pytest.raises(ControlError, match="attitudes"):
+        control.certificate(control.lqr(craft, craft.neutral()))
+
+
+def test_energy_below_the_saddle_converges() -> None:
+    craft = tricopter()
+    law = craft.law("energy", limits=False)
+    level, model = control.energy_level(law), craft.model
+    assert isinstance(law, control.Law)
+    for axis in np.eye(3):
+        # V = Pi (1 - cos) about a principal axis with the moment Pi
+        angle = np.arccos(
+            1 - 0.99 * level / float(axis @ law.prototype.stiffness["world", "hull"].moment_at_center @ axis)
+        )
+        q = model.integrate(model.neutral(), np.concatenate([np.zeros(3), angle * axis]), 1.0)
+        run = control.ClosedLoop(model, law.with_reference(model.neutral())).fly((q, np.zeros(6)), until=8.0, step=0.01)
+        assert np.abs(run.q[-1] - model.neutral()).max() < 1e-3
+    with pytest.raises(ControlError, match="six independent inputs"):
+        control.energy_level(quadcopter().law("energy", limits=False))
+
+
+@pytest.mark.slow
+def test_searched_regions_of_pendulums() -> None:
+    for model, weights, boxes in (
+        (ht.library.cart_pole().derive(), None, 400_000),
+        (ht.library.furuta().derive(), control.Weights(places=[1.0, 5.0], speeds=0.1, inputs=20.0), 1_000_000),
+    ):
+        found = control.certificate(control.lqr(model, model.neutral(), weights), boxes=boxes)
+        assert found.counterexamples(1_000_000) == 0
+        assert found.radius > 0.2 * found.sampled_radius()
