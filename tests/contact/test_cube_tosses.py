@@ -15,7 +15,7 @@ pytestmark = [
 ]
 
 FITTED = {
-    "heavytop": {"friction": 0.1714, "restitution": 0.02672, "moment": 2.326},
+    "heavytop": {"friction": 0.1693, "restitution": 0.0221, "moment": 2.419},
     "heavytop-compliant": {"friction": 0.1695, "stiffness": 10140.0, "hysteresis": 5.331, "moment": 1.879},
     "mujoco": {"friction": 0.1706, "stiffness": 2529.0, "damping": 348.5, "moment": 1.66},
 }

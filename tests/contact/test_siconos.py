@@ -46,16 +46,12 @@ def bounces(step: float) -> ht.Run:
 
 
 def test_an_event_driven_bouncing_ball() -> None:
-    """49 impacts within 8.5 s, close to the accumulation point: 1e-6 m at 0.1 ms, second order."""
+    """49 impacts within 8.5 s, close to the accumulation point: exact, as steps are divided at impacts."""
     rows = reference("BouncingBallED")
     place = np.round(rows[:, 0] / 5e-3).astype(int)
     regular = np.abs(rows[:, 0] - 5e-3 * place) < 1e-9
-    errors = [
-        np.max(np.abs(bounces(step).q[place[regular], 0] - rows[regular, 1])) for step in (1e-3, 2.5e-4, 1e-4, 2e-5)
-    ]
-    assert errors[2] < 1e-6
-    assert errors[3] < 1e-8
-    assert np.log(errors[0] / errors[3]) / np.log(50.0) > 1.8
+    for step in (1e-3, 1e-4):
+        assert np.max(np.abs(bounces(step).q[place[regular], 0] - rows[regular, 1])) < 1e-9
 
 
 def time_stepping(step: float) -> np.ndarray:
