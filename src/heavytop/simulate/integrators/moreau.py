@@ -46,6 +46,8 @@ DEEP = 1e-7
 """Depth in m at the end of a span from which it is tried again in halves; four times as much for contacts closed before."""
 HALVES = 1 / 64
 """Least share of a step that is tried so."""
+ROUNDING = 1e-15
+"""Sum of velocities, relative to their sizes, that is rounding: zero."""
 TINY = 1e-300
 NEWTON = 6
 """Rounds for the time of an impact."""
@@ -355,7 +357,8 @@ class _Step:
         (v_free,) = plant.kept(v - push)
         change, total, residual = self.solve(geometry, v_free, (bias_, geometry["mu"], on_), start_)
         change, total, residual = self.passive(geometry, v, u, on_, struck, change, total, residual)
-        v_1, added = plant.kept(v_free + change, total - start_)
+        size = ROUNDING * (np.abs(v_free) + np.abs(change))
+        v_1, added = plant.kept(np.where(np.abs(v_free + change) > size, v_free + change, 0.0), total - start_)
         normal, friction = plant.call(solver.account, geometry["J"], v, v_1, added)
         held_1, slid_1, lasting = [], [], []
         for k, unit in enumerate(solver.units):
