@@ -39,7 +39,7 @@ def _rod(system: System, body: str, length: float, width: float, color: str, at:
 
 
 def slider_crank() -> System:
-    """A slider-crank whose block has 1 mm clearance between two rails, data of Flores, Leine and Glocker 2010; friction 0.01, restitution 0.4.
+    """A slider-crank whose block has 1 mm clearance between two rails; friction 0.01, restitution 0.4.
 
     >>> slider_crank().derive(native=False).body_names
     ('crank', 'rod', 'block')
