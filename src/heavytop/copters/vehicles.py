@@ -5,13 +5,14 @@ The geometry of the bicopter and all numbers are heavytop's assumptions; every b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from heavytop.control import Prototype, Sensors, TiltLimits, lateral_lever, poles_of
 from heavytop.copters.airframe import Airframe, Rotor, ring
+from heavytop.copters.battery import Battery
 from heavytop.copters.hover_feasibility import check_hover
 from heavytop.copters.limbs import Limb, add_limbs, center_below, check_limbs, limb_prototype
 from heavytop.copters.propulsion import Propulsion
@@ -66,6 +67,8 @@ def multicopter(
     velocity: str = "body",
     limbs: Sequence[Limb] = (),
     skids: Skids | None = None,
+    battery: Battery | None = None,
+    firmware: Mapping[str, Mapping[str, float | str]] | None = None,
     levers: Pair = (0.0, 0.0),
     input_names: Sequence[str] | None = None,
 ) -> Vehicle:
@@ -82,6 +85,7 @@ def multicopter(
     attitude, velocity : coordinates of the free body, see :class:`.Free`.
     limbs : links of an arm, a gripper, a gimbal: further bodies with joints and motors, whose inputs follow those of the rotors.
     skids : on which it stands; default: typical ones.
+    battery, firmware : of flights with a flight stack, see :class:`.Vehicle`.
     levers : see :class:`.Vehicle`. input_names : default: thrust0, thrust1, ... for fixed rotors, ft1, fz1, ... for tilting ones.
 
     Examples
@@ -125,7 +129,8 @@ def multicopter(
         virtual = system.derive()
     rows = parameter_rows(mass, moment, shape.rotors) | {f"limb {limb.name}": _limb_row(limb) for limb in limbs}
     return Vehicle(
-        model, prototype, limits, shape, describe, virtual, rows, levers, drag, propulsion, sensors=sensors, limbs=limbs, skids=skids
+        model, prototype, limits, shape, describe, virtual, rows, levers, drag, propulsion, sensors=sensors, limbs=limbs, skids=skids,
+        battery=battery, firmware=firmware or {},
     )  # fmt: skip
 
 

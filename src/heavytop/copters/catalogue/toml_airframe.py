@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -237,7 +236,7 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
     except HeavytopError as error:
         raise file.wrong(("rotor", 0), str(error)) from None
     try:
-        vehicle = multicopter(
+        return multicopter(
             rotors,
             top["mass"],
             top["moment"],
@@ -248,10 +247,11 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
             sensors=sensors,
             limbs=limbs,
             skids=skids,
+            battery=battery,
+            firmware=firmware,
         )
     except HeavytopError as error:
         raise file.wrong(("moment",), str(error)) from None
-    return replace(vehicle, firmware=firmware, battery=battery) if firmware or battery else vehicle
 
 
 def _firmware(file: _Airframe, given: Mapping[str, Any]) -> dict[str, dict[str, float | str]]:
