@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import matplotlib
 import numpy as np
 from moving_picture import ROOT, chromium, find_chromium, taken
 
@@ -31,6 +34,18 @@ def files_of(name: str, folder: Path) -> list[Path]:
         (folder / file).write_text(content, "utf-8")
         written.append(folder / file)
     return written
+
+
+def run_of(name: str, folder: Path) -> dict[str, Any]:
+    """The names that the programs of a tutorial define, run in ``folder``."""
+    matplotlib.use("Agg")
+    files_of(name, folder)
+    text = (ROOT / "docs" / "tutorials" / f"{name}.md").read_text("utf-8")
+    names: dict[str, Any] = {}
+    with contextlib.chdir(folder):
+        for program in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            exec(program, names)
+    return names
 
 
 def drone(folder: Path) -> Shot:
@@ -93,6 +108,26 @@ def contact(folder: Path) -> Shot:
     return run.show(folder / "contact.html"), 1.95, 0.85
 
 
+def firmware(folder: Path) -> Shot:
+    """Betaflight flies the airframe of the tutorial in wind."""
+    run_of("firmware", folder)
+    return folder / "scout.html", 1.9, 0.8
+
+
+def learning(folder: Path) -> Shot:
+    """The trained policy of the tutorial balances the pole."""
+    made = run_of("learning", folder)
+    start = [-0.3, 0.3], [0.5, 0.5]
+    run = ht.simulate(made["model"], start, until=3.0, step=0.02, control=made["law"], gains=made["weights"])
+    return run.show(folder / "learning.html"), 0.1, 1.0
+
+
+def log_to_flight(folder: Path) -> Shot:
+    """The small quadcopter of the logs flies an eight."""
+    flight = ht.copters.fly(ht.copters.load("crazyflie"), "eight", rotors=True, step=0.01, until=0.9)
+    return flight.show(folder / "log_to_flight.html"), 0.85, 0.8
+
+
 def kinematics(folder: Path) -> Shot:
     """An arm with seven joints."""
     model = ht.library.load("panda").derive()
@@ -107,6 +142,9 @@ SHOTS: dict[str, Callable[[Path], Shot]] = {
     "multibody": multibody,
     "simulate": simulate,
     "contact": contact,
+    "firmware": firmware,
+    "learning": learning,
+    "log_to_flight": log_to_flight,
     "kinematics": kinematics,
 }
 

@@ -22,7 +22,7 @@ CHAPTERS = {
         "Recipes answer single questions with short programs; guides cover a subject.",
         (
             "howto/index", "system", "robots", "inverse_kinematics", "constraints", "contact", "contact_compliant", "simulate/index",
-            "control/index", "plan/index", "live", "fly", "cockpit", "stacks", "gym", "fmi", "logs", "identify", "log_to_flight", "sweep", "compile",
+            "control/index", "plan/index", "live", "fly", "cockpit", "stacks", "gym", "fmi", "logs", "identify", "sweep", "compile",
             "extending",
         ),
     ),

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import signal
 import socket
 import struct
@@ -525,25 +524,6 @@ def test_batteries_of_files(tmp_path: Path) -> None:
     file.write_text(text.replace("cells = 4", "cells = 0"))
     with pytest.raises(FileFormatError, match="cells"):
         copters.load(str(file))
-
-
-@pytest.mark.stacks
-def test_the_first_steps_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The section "Your firmware, our vehicle" of docs/stacks.md, as it is."""
-    page = Path(__file__).parents[2].joinpath("docs", "stacks.md").read_text(encoding="utf-8")
-    section = page.split("## Your firmware, our vehicle")[1].split("\n## ")[0]
-    blocks = re.findall(r"```(\w+)\n(.*?)```", section, re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    Path("scout.toml").write_text(blocks[0][1], encoding="utf-8")
-    names: dict = {}
-    for kind, text in blocks[1:]:
-        assert kind == "python"
-        exec(text, names)
-    assert names["calm"].outcome.ok
-    assert names["calm"].position_error.max() < 0.3
-    assert names["windy"].position_error.max() < 1.0
-    assert names["broken"].run.q[-1, 2] < names["broken"].run.q[0, 2] - 0.2 or not names["broken"].outcome.ok
-    assert Path("scout.html").exists()
 
 
 @pytest.mark.stacks

@@ -25,6 +25,9 @@ def load() -> ModuleType:
 
 
 NAMES = tuple(load().names())
+FIRMWARE = "firmware"
+"""The tutorial that builds and flies real firmware."""
+RUNS = [pytest.param(name, marks=pytest.mark.stacks if name == FIRMWARE else pytest.mark.thorough) for name in NAMES]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +36,7 @@ def tutorials() -> ModuleType:
 
 
 def test_the_index_lists_every_tutorial(tutorials: ModuleType) -> None:
-    assert len(NAMES) >= 5
+    assert len(NAMES) >= 9
     assert {path.stem for path in tutorials.PAGES.glob("*.md")} == {*NAMES, "index"}
 
 
@@ -55,8 +58,7 @@ def test_every_cell_compiles(tutorials: ModuleType, name: str) -> None:
             compile(cell.text, name, "exec")
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", RUNS)
 def test_tutorial_runs(tutorials: ModuleType, name: str, tmp_path: Path) -> None:
     script = ["import subprocess", "import matplotlib", 'matplotlib.use("Agg")']
     for cell in tutorials.cells(name):
