@@ -45,9 +45,10 @@ def test_pictures_and_links_exist(page: Path) -> None:
 def test_every_formalism_has_a_page() -> None:
     modules = {p.stem for p in (ROOT / "theory" / "heavytop_mechanics").glob("*.py")}
     helpers = {"__init__", "bodies", "calculus", "functions", "quasi", "moving_frame_examples", "scalable_pose"}
-    beyond = {  # of the layers system and simulate
+    beyond = {  # of the layers system, simulate and control
         "explicit_time",
         "energy_momentum",
+        "estimation",
         "lie_group_steps",
         "linearization",
         "nonsmooth",
