@@ -161,7 +161,7 @@ def slope(coordinates: Coordinates, value: Array, q: Array) -> Array:
 
 
 def time_derivative(value: Array, t: Array) -> Array:
-    """The partial derivative by the time of a symbolic array."""
+    """The partial derivative with respect to time of a symbolic array."""
     value = as_array(value)
     return directional(value, t, 1.0) if is_symbolic(value) else np.zeros(value.shape)
 

@@ -80,7 +80,7 @@ class Legendre:
         self._derivatives = Evaluator(derivatives, shapes(coordinates, "q v t"), "legendre")
 
     def _transformed_derivatives(self, q: Array, p: Array, t: Array = 0.0) -> tuple[Array, Array, Array]:
-        """Value, gradient and curvature of H by p: ``dH/dp = v(p)``, ``d^2H/dp^2 = (d^2L/dv^2)^-1``. Numbers only."""
+        """Value, gradient and curvature of H with respect to p: ``dH/dp = v(p)``, ``d^2H/dp^2 = (d^2L/dv^2)^-1``. Numbers only."""
         v = self.velocity(q, p, t)
         value, _, curvature = self._derivatives(q, v, t)
         return np.vecdot(p, v) - value, v, np.linalg.inv(curvature)

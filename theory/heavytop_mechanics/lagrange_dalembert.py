@@ -61,7 +61,7 @@ def acceleration(jacobian: Array, mass: Array, drift: Array, force: Array) -> Ar
 
 
 def particle_acceleration(system: ParticleSystem, q: Array, v: Array, t: Array = 0.0) -> Array:
-    """The acceleration (..., nv) for which the virtual power vanishes for every ``h``, found from its gradient by h."""
+    """The acceleration (..., nv) for which the virtual power vanishes for every ``h``, found from its gradient with respect to h."""
     n = system.coordinates.nv
     principle = virtual_power(system)
     basis = np.eye(n)

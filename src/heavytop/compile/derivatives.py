@@ -127,7 +127,7 @@ def adjoint(
 
 
 def reached_outputs(traced: Traced, inputs: Sequence[int]) -> tuple[int, ...]:
-    """Which outputs have a derivative by some of the inputs.
+    """Which outputs have a derivative with respect to some of the inputs.
 
     >>> from heavytop.compile import trace
     >>> reached_outputs(trace(lambda x, y: (2 * x, x > y), {"x": (), "y": ()}, name="f"), (0, 1))

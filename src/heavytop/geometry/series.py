@@ -96,7 +96,7 @@ def cotangent(z: Array) -> Array:
 
 
 def versine_slope(z: Array) -> Array:
-    """``(sin(theta)/theta - 2 (1 - cos(theta))/theta^2) / theta^2``: twice the derivative of the versine by z."""
+    """``(sin(theta)/theta - 2 (1 - cos(theta))/theta^2) / theta^2``: twice the derivative of the versine with respect to z."""
     sine, versine = sine_versine(z)
     series = polynomial(np.minimum(z, _SLOPE_LIMIT), _VERSINE_SLOPE)
     return np.where(z < _SLOPE_LIMIT, series, (sine - 2.0 * versine) / np.maximum(z, 0.5 * _SLOPE_LIMIT))

@@ -54,7 +54,7 @@ def input_path(trial: Trial, unknowns: Unknowns, z: np.ndarray, names: tuple[str
 
 
 def _delayed(raw: np.ndarray, delay: float, step: float, parts: int) -> tuple[np.ndarray, np.ndarray]:
-    """Means over the steps of inputs that are held and arrive late, and their derivative by the delay."""
+    """Means over the steps of inputs that are held and arrive late, and their derivative with respect to the delay."""
     n = len(raw)
     grid = np.arange(n + 1) * step
     integral = np.concatenate([np.zeros((1, raw.shape[1])), np.cumsum(raw, axis=0) * step])
@@ -70,7 +70,7 @@ def _delayed(raw: np.ndarray, delay: float, step: float, parts: int) -> tuple[np
 
 
 def _lagged(u: np.ndarray, lag: float, h: float) -> tuple[np.ndarray, np.ndarray]:
-    """Means over the steps of a lag of first order that starts at rest, and their derivative by its time constant."""
+    """Means over the steps of a lag of first order that starts at rest, and their derivative with respect to its time constant."""
     from scipy.signal import lfilter
 
     a = np.exp(-h / lag)

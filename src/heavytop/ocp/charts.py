@@ -282,7 +282,8 @@ class TimedChartRates(ChartRates):
     """Rates of a model with the time as its last coordinate, ``t' = 1``: configurations are (q, t).
 
     A plan of free duration does not know when a node is passed. With the time as a coordinate of the node this is one more row,
-    ``t_{k+1} = t_k + h``, and derivatives by the durations follow like those by the other coordinates. The entry of the time in p is not used.
+    ``t_{k+1} = t_k + h``, and derivatives with respect to the durations follow like those with respect to the other
+    coordinates. The entry of the time in p is not used.
     """
 
     has_time = True

@@ -96,7 +96,7 @@ def takes_time(function: Callable[..., Array]) -> bool:
 def node_function(
     rates: ChartRates, name: str, function: Callable[[NodeScene], Array], constants: int = 0
 ) -> Derivatives:
-    """``function(scene)`` (m,) with derivatives by (e, v, u) in the chart of a node; ``constants``: their number."""
+    """``function(scene)`` (m,) with derivatives with respect to (e, v, u) in the chart of a node; ``constants``: their number."""
 
     def build() -> Expression:
         (y, symbols, q), numbers = rates.node, symbol("constants", constants)

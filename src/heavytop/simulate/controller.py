@@ -25,7 +25,7 @@ is traced for every run.
     a continuous one ``z_rate`` (s,).
 ``tunable_gains``
     Name -> value of numbers that are inputs of the function (all of them in order, flattened), needed only if it takes ``gains``:
-    ``simulate(..., gains=...)`` changes them without new code, and a gradient by them is available.
+    ``simulate(..., gains=...)`` changes them without new code, and a gradient with respect to them is available.
 ``sampled(period)``
     Optional: the law for the period in s at which it is sampled here, None if it is evaluated continuously. Called before
     ``traced``, so that a memory with rates can be given as ``z_next``.

@@ -389,7 +389,7 @@ def simulate(
     breakpoints : times in s at which functions of the time jump or pulses begin and end: steps end there, and see one side each. With a fixed step
         they must be multiples of it.
     gains : name -> value or batch of values of gains of the law, instead of its own.
-    sensitivities : any of "start", "parameters", "inputs", "gains": derivatives of all records by them, in ``run.sensitivities``.
+    sensitivities : any of "start", "parameters", "inputs", "gains": derivatives of all records with respect to them, in ``run.sensitivities``.
 
     Returns
     -------

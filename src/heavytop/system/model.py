@@ -883,7 +883,7 @@ class Model(Value, Shown):
         return self._finite("energy", *self._state(q, v), parameters=parameters)
 
     def acceleration_energy(self, q: Array, v: Array, a: Array, parameters: Parameters = None) -> Floats:
-        """S (...) in J/s^2: half the sum of mass times squared acceleration (eq. 3.113); its gradient by ``a`` is M a + c."""
+        """S (...) in J/s^2: half the sum of mass times squared acceleration (eq. 3.113); its gradient with respect to ``a`` is M a + c."""
         return self._finite("acceleration_energy", *self._state(q, v), self._rates(a), parameters=parameters)
 
     def power(self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None) -> Power:

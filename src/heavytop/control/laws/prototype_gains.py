@@ -31,8 +31,8 @@ def tunable(law: Law) -> TunableLaw:
 
     The gains are named ``"stiffness world hull total"``, ``"... c2"`` (centre, m) and ``"... S00"`` (moment about the centre): totals, centres and
     moments of inertia, damping and stiffness as far as they are not zero. ``simulate(..., gains=...)`` changes them without new code, in
-    batches; :func:`heavytop.gradient` differentiates by them; :func:`heavytop.tune` improves them. Limited inputs stay weighted by the inertia of
-    the prototype of ``law``.
+    batches; :func:`heavytop.gradient` differentiates with respect to them; :func:`heavytop.tune` improves them.
+    Limited inputs stay weighted by the inertia of the prototype of ``law``.
 
     Parameters
     ----------

@@ -176,7 +176,7 @@ class _Search:
         )
 
     def equations(self, q: Floats, u: Floats, lam: Floats) -> tuple[Floats, Floats, Floats]:
-        """The residual (nv + k,), its derivative by the unknowns, and the sizes of its terms."""
+        """The residual (nv + k,), its derivative with respect to the unknowns, and the sizes of its terms."""
         m, rest = self.model, np.zeros(self.model.nv)
         force = self._call("inverse_dynamics", q, rest, rest)[0]
         B = self._call("input_matrix", q)[0] if m.nu else np.zeros((m.nv, 0))

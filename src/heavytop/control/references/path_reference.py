@@ -45,7 +45,7 @@ class PathMotion(Value):
         return q, np.where(inside, v, 0.0), np.where(inside, a, 0.0)
 
     def derivatives(self, times: np.ndarray) -> tuple[Floats, ...]:
-        """q and its first three derivatives by time (n, nq)."""
+        """q and its first three time derivatives (n, nq)."""
         clock, path = PiecewisePolynomial(self.times, self.law), PiecewisePolynomial(self.nodes, self.rows)
         t = np.clip(times, 0.0, self.times[-1])
         s, s1, s2, s3 = (clock.derivative(k)(t)[:, :1] for k in range(4))

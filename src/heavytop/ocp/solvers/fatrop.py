@@ -126,7 +126,7 @@ class _Staged:
         )  # fmt: skip
 
     def _multipliers(self, x: np.ndarray, lam: np.ndarray) -> np.ndarray:
-        """Multipliers of the rows of the transcription: ``lam = T^T lam'`` with the Jacobian T of the residual by chart coordinates."""
+        """Multipliers of the rows of the transcription: ``lam = T^T lam'`` with the Jacobian T of the residual with respect to chart coordinates."""
         t, n, ne = self.program, self.program.rates.nx, self.program.rates.ne
         slope = t._run(x)[2][:, :, ne:]
         dynamics = lam[: t.count * n].reshape(t.count, n).copy()

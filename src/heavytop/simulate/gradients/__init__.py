@@ -1,4 +1,4 @@
-"""Gradients of whole motions: derivatives of runs by start, parameters, inputs, gains and reference."""
+"""Gradients of whole motions: derivatives of runs with respect to start, parameters, inputs, gains and reference."""
 
 from heavytop.simulate.gradients.gradient import Gradient as Gradient, Loss as Loss, gradient as gradient, gradient_of
 from heavytop.simulate.gradients.rollout import Bars, Directions, Path, Rollout

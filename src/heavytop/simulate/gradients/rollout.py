@@ -182,14 +182,17 @@ class Rollout:
         law = problem.plan.control.law
         if "gains" in self.by and (law is None or not law.gains):
             raise SimulationError(
-                "a gradient by gains needs a law in control= with gains, for example ht.Feedback(function, ('q', 'v', 'gains'), gains={...})."
+                "a gradient with respect to gains needs a law in control= with gains, for example "
+                "ht.Feedback(function, ('q', 'v', 'gains'), gains={...})."
             )
         if "inputs" in self.by and problem.plan.control.kind != "table":
-            raise SimulationError("a gradient by inputs needs inputs=, samples of them; here a law computes them.")
+            raise SimulationError(
+                "a gradient with respect to inputs needs inputs=, samples of them; here a law computes them."
+            )
         if "reference" in self.by and (law is None or "signal" not in law.takes):
             raise SimulationError(
-                "a gradient by the reference needs a law that takes samples of its reference ('signal'); a reference in terms of the time is part "
-                "of the law."
+                "a gradient with respect to the reference needs a law that takes samples of its reference ('signal'); a reference in terms of the "
+                "time is part of the law."
             )
 
 

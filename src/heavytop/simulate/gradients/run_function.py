@@ -1,7 +1,8 @@
-"""A run as a function of named arrays with both derivatives: what bridges to PyTorch and JAX are made of.
+"""A run as a function of named arrays with both derivatives: the basis of the bridges to PyTorch and JAX.
 
 Arguments are "q", "v", "inputs", and pairs ("parameters", name) and ("gains", name); results are the records q (n, *batch, nq) and v (n, *batch, nv).
-A derivative by q is a vector of the space of q in the tangent of the manifold: ``A (A^T A)^-1 w`` for the derivative w by velocity coordinates.
+A derivative with respect to q is a vector of the space of q in the tangent of the manifold: ``A (A^T A)^-1 w`` for the derivative w with respect to
+velocity coordinates.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Sensitivities(Brief):
     run: Any = field(default=None, repr=False)
 
     def of(self, function: Callable[[Array, Array, Array], Array]) -> tuple[np.ndarray, dict[str, Any]]:
-        """Outputs ``fn(t, q, v)`` (m,) at the records, in NumPy notation, and their derivatives by all that was requested.
+        """Outputs ``fn(t, q, v)`` (m,) at the records, in NumPy notation, and their derivatives with respect to all that was requested.
 
         Returns
         -------

@@ -237,7 +237,7 @@ def _traced_class() -> Any:
     from torch.autograd.function import once_differentiable  # pyright: ignore[reportMissingImports]
 
     class Function(torch.autograd.Function):
-        """A traced function on tensors; arguments that are not differentiated by are given as arrays."""
+        """A traced function on tensors; arguments without derivatives are given as arrays."""
 
         @staticmethod
         def forward(ctx: Any, function: TracedFunction, fixed: tuple[Any, ...], *tensors: Any) -> Any:

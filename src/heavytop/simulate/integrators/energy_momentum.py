@@ -224,7 +224,7 @@ class _Equations:
         return concatenate(part(p, 0, shape(p)[0] - 1), np.reshape(p[shape(p)[0] - 1] + c * self.s["h"], (1,)))
 
     def _mass_matrix(self, q: Array) -> Array:
-        """M (nv, nv) half way as the derivative of the momentum by v."""
+        """M (nv, nv) at the midpoint as the derivative of the momentum with respect to v."""
         v = symbol("v_any", self.nv)
         return jacobian(self._slope(q, v), v)
 

@@ -1,6 +1,6 @@
 """One step of Newton's method on symbols: a sparse elimination without pivoting, for equations ordered so that pivots are safe.
 
-The equations of an implicit step have the structure of a mechanical system with constraints: first those whose derivative by their own
+The equations of an implicit step have the structure of a mechanical system with constraints: first those whose derivative with respect to their own
 unknowns is near a mass matrix or the identity, then those of the multipliers, whose Schur complement ``Phi M^-1 Phi^T`` is positive
 semidefinite. Such matrices need no pivoting. Where equations of constraints depend on each other the complement is singular; there the
 pivots are lifted by a share of their scale. This changes the correction, not the equations: what Newton's method converges to, it solves.

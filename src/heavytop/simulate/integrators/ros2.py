@@ -172,7 +172,7 @@ class _LinearStep:
 
     @cached_property
     def _law_matrices(self) -> tuple[dict[str, Array], SparseRows, SparseRows]:
-        """Arguments of the law as symbols, and the derivatives of its input by theta and v."""
+        """Arguments of the law as symbols, and the derivatives of its input with respect to theta and v."""
         assert self.law is not None
         s = {name: symbol(name, *size) for name, size in self.law.traced.inputs.items()}
         u = dict(zip(self.law.traced.outputs, self.law.traced.expressions(*s.values()), strict=True))["u"]
@@ -195,7 +195,7 @@ class _LinearStep:
 
     @cached_property
     def law_slopes(self) -> Traced:
-        """(arguments of the law) -> derivatives of the input by theta and v that are not constant."""
+        """(arguments of the law) -> derivatives of the input with respect to theta and v that are not constant."""
         return trace_of("law_slopes", self._law_matrices[0], {"law_slopes": self._law_entries[0].values})
 
     # --- the linear equations ---------------------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ def function_rows(constraint: FunctionConstraint, kinematics: Kinematics, q: Arr
     Phi = jacobian(value, v)
     if depends_on(Phi, v):
         raise ModelError(
-            f"constraint {constraint.name!r} must be linear in v (plus a drift), but its derivative by v depends on v."
+            f"constraint {constraint.name!r} must be linear in v (plus a drift), but its derivative with respect to v depends on v."
         )
     drift = substitute(value, v, np.zeros(shape(v)))
     return Rows(constraint.name, sparse(Phi), drift, kinematics.rate_of(value), None)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def acceleration_derivatives(e: Expressions) -> dict[str, Array]:
-    """The acceleration a (nv,) and its derivatives by eps (nv, nv), v (nv, nv) and u (nv, nu)."""
+    """The acceleration a (nv,) and its derivatives with respect to eps (nv, nv), v (nv, nv) and u (nv, nu)."""
     a, n = e.acceleration(), e.nv
     (by_a, by_eps, by_v), B = force_slopes(e, a)
     if e.nu >= n:  # as many inputs as velocities: the inverse is a result, or nearly so

@@ -244,7 +244,7 @@ class Drivers:
         return dict(zip(self.names, values, strict=True))
 
     def _changing_potentials(self, a: Array, u: Array) -> Array:
-        """dV/dt at fixed poses: the partial derivative by time without the share of the motion of frames."""
+        """dV/dt at fixed poses: the partial derivative with respect to time without the share of the motion of frames."""
         energy = as_symbols(np.reshape(self.e.dynamics.potential_energy, ()))
         whole = directional(energy, self.time, ONE)
         if any(edge.joint.velocity_frame == "absolute" for edge in self.e.description.joints):

@@ -252,7 +252,7 @@ def null_space(
 def acceleration_derivatives(
     model: Model, q: np.ndarray, v: np.ndarray, u: np.ndarray, parameters: Any, tangent: MinimalTangent
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The acceleration (..., nv) and its derivatives by xi, eta and u."""
+    """The acceleration (..., nv) and its derivatives with respect to xi, eta and u."""
     a = model.evaluate("acceleration", q, v, u, parameters=parameters)
     parts = _slopes(model, q, v, u, a, parameters)
     by_q, by_v, by_u = _implicit(model, q, parts, parameters, tangent)

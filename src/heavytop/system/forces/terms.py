@@ -280,5 +280,5 @@ def _is_symmetric(matrix: Array) -> bool:
 
 
 def _is_plain(value: Array) -> bool:
-    """Whether an array consists of symbols only, so that one can differentiate by it."""
+    """Whether an array consists of symbols only, so that one can differentiate with respect to it."""
     return is_symbolic(value) and bool(to_sx(value).is_valid_input())

@@ -130,7 +130,7 @@ class Kinematics:
     q, v : symbolic (nq,) and (nv,). v may itself be an expression ``T(q) w`` of other velocity coordinates w.
     time : symbol of the time, on which placements of frames may depend, or None.
     pushes : name of a moving frame -> a term added to its twist (6,), to separate the shares of several frames; biases do not contain it.
-    transform, transform_bias : T (nv, nv) and d/dt(T) w (nv,) in that case; Jacobians are then by w.
+    transform, transform_bias : T (nv, nv) and d/dt(T) w (nv,) in that case; Jacobians are then with respect to w.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Kinematics:
         self.relative_v: dict[str, Array] = {}
         """Joint label -> the joint's parent-relative velocity."""
         self.subspace: dict[str, Array] = {}
-        """Frame -> (6, n) body Jacobian of its link by the joint's parent-relative velocity."""
+        """Frame -> (6, n) body Jacobian of its link with respect to the joint's parent-relative velocity."""
         self.subspace_bias: dict[str, Array] = {}
         """Frame -> (6,) rate of the subspace times that velocity."""
         self.links: dict[str, Motion] = {}
@@ -336,10 +336,12 @@ class Kinematics:
         return self._in_terms_of(v, w)
 
     def _in_terms_of(self, v: Array, w: Array) -> Kinematics:
-        """Kinematics at the velocities v(q, w) = T(q) w + drift, with Jacobians by w."""
+        """Kinematics at the velocities v(q, w) = T(q) w + drift, with Jacobians with respect to w."""
         T = jacobian(v, w)
         if depends_on(T, w):
-            raise ModelError("basis(q, w) must be linear in w (plus a drift), but its derivative by w depends on w.")
+            raise ModelError(
+                "basis(q, w) must be linear in w (plus a drift), but its derivative with respect to w depends on w."
+            )
         changed = Kinematics(self.coordinates, self.edges, self.steps, self.q, v, self.time)
         changed.nv, changed.free_velocity = shape(w)[0], w
         changed.transform = sparse(T)
@@ -397,7 +399,7 @@ class Kinematics:
         return tuple(sum(W[k, s] * raw[s] for s in range(n)) for k in range(n))
 
     def by_model_velocity(self, jacobian: Array) -> Array:
-        """A Jacobian by the joints' velocities v as one by the velocity coordinates of the model."""
+        """A Jacobian with respect to the joints' velocities v as one with respect to the velocity coordinates of the model."""
         return jacobian if self.transform is None else sparse(jacobian @ self.transform)
 
     def motion(self, a: str, b: str) -> Motion:
