@@ -42,7 +42,7 @@ class Conditions:
     ----------
     wind : mean speed along x in m/s, or mean velocity (3,) in world axes; gusts of a third of it come from all directions.
     noise : measurement noise; 1 is that of a good motion capture system with differentiated signals, or of ``sensors``.
-    payload : mass in kg that is fixed below the hull and unknown to the controller; a negative one is missing there.
+    payload : mass in kg that is fixed below the hull and unknown to the controller; negative: a mass missing there.
     seed : of gusts and noise.
     delay : age of the measurements in s, a multiple of the sample period; 0: that of ``sensors``.
     sensors : of the vehicle, if specified in its description; ``noise`` scales their noise and biases.

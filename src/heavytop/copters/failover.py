@@ -41,7 +41,7 @@ TILT, HEADING = 200.0, 0.02
 
 
 class Failover(Wrapper):
-    """A law that notices failed rotors and continues without them. A rotor once given up is never used again.
+    """A law that detects failed rotors and continues without them. A rotor that was given up is never used again.
 
     It replaces the law: ``robust_controller(vehicle, law=Failover(OnPart(law, vehicle.model), vehicle))``, or
     ``robust_controller(vehicle, failures=True)``. It requires measured rotor speeds. A quadcopter switches to :func:`.dead_rotor_law`, also for two
@@ -50,7 +50,7 @@ class Failover(Wrapper):
 
     Parameters
     ----------
-    controller : the law of the sound vehicle, inside :class:`.OnPart`. vehicle : with four or more fixed rotors.
+    controller : the law of the intact vehicle, inside :class:`.OnPart`. vehicle : with four or more fixed rotors.
     dead : rotors known to be dead from the start.
 
     Examples

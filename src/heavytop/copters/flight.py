@@ -347,8 +347,8 @@ def fly(
     integral : integral action of the law; None: in wind or with a payload. The robust controller has observers instead.
     delay : age of the measurements, s, instead of the delays of the vehicle's own sensors; a multiple of the sample period (``step``; 5 ms for
         the robust controller).
-    rotors : fly with rotor speeds (and tilts) that lag behind and with the drag of rotors and frame, which the law does not know; typical
-        ones for a vehicle without ``propulsion`` data.
+    rotors : fly with rotor speeds (and tilts) that lag behind and with the drag of rotors and frame, which the law does not model; typical
+        values for a vehicle without ``propulsion`` data.
     start : (q, v); default: the start of the maneuver.
     step : of the integration and of the sampled law, s. until : end, s.
     report : called with a text at the beginning of each stage.

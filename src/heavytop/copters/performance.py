@@ -49,7 +49,7 @@ def largest_payload(
 ) -> float:
     """The largest payload (kg) with which a vehicle flies a maneuver, up to 1/4096 of the payload that it can lift at all.
 
-    All smaller payloads that were tried also stay within ``error`` (m) of the reference. The controller does not know the payload.
+    With all smaller payloads that were tried, the vehicle also stays within ``error`` (m) of the reference. The controller does not know the payload.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def largest_payload(
     Returns
     -------
     float
-        0 if even the vehicle without payload leaves that distance.
+        0 if even the vehicle without payload exceeds that distance.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def _within(flight: Composition, payloads: np.ndarray, error: float) -> np.ndarr
 
 
 def hover_power(vehicle: Vehicle, payload: float = 0.0, efficiency: float = EFFICIENCY) -> float:
-    """Electrical power (W) of hovering: torque times angular velocity of all rotors, by the efficiency of motors and speed controllers.
+    """Electrical power (W) of hovering: torque times angular velocity of all rotors, divided by the efficiency of motors and speed controllers.
 
     Without coefficients of the propellers (``propulsion``) typical ones are used.
 

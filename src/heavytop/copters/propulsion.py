@@ -88,7 +88,7 @@ class Propulsion:
 
 
 def typical_propulsion(vehicle: Vehicle) -> Propulsion:
-    """Coefficients of a vehicle without data: motors of 20 ms, the limits of its thrusts at 1000 rad/s, its air drag at the rotors.
+    """Coefficients of a vehicle without data: motors with a lag of 20 ms, the limits of its thrusts at 1000 rad/s, its air drag at the rotors.
 
     >>> from heavytop.copters import quadcopter
     >>> p = typical_propulsion(quadcopter())

@@ -184,7 +184,7 @@ def robust_controller(
     vehicle : a vehicle. With a load or limbs its disturbances are observed on the full model, see :class:`.MomentumObserver`, from the measured
         state; there is no prediction and no governor, and no other option applies. The servos of tilting rotors are predicted as a lag of
         the forces. sensors : default: those of the vehicle, else perfect ones.
-    law : default: :func:`agile_law`; also a :class:`.Failover` around it. failures : whether failed rotors are noticed and left out, by a
+    law : default: :func:`agile_law`; also a :class:`.Failover` around it. failures : whether failed rotors are detected and left out, by a
         :class:`.Failover` around the law. drag : whether the controller knows the drag of the description.
     delay, identify, members, activity, estimator, start : see :func:`.control.robust`.
     longest, period : longest delay and sample period (s) for which the default law is made, see :func:`agile_frequencies`; 0: down to the

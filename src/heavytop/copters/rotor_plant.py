@@ -47,7 +47,7 @@ class RotorPlant(UserDynamics):
     ----------
     vehicle : without a more detailed plant. Its controller is made for its model. Without ``propulsion`` data typical coefficients are used.
     drag : whether air drag acts.
-    payload : mass below the hull that the controller does not know, kg.
+    payload : mass below the hull that is unknown to the controller, kg.
     wind : whether the air moves: inputs wind_x, wind_y, wind_z in m/s, see :class:`.Windy`.
     varied : "payload", "mass": those that are parameters, kg, see :meth:`.Vehicle.with_payload`.
     uncertain : whether mass, moments of inertia, thrust, drag, lag and health of the rotors are parameters, see :data:`UNCERTAIN`: one

@@ -44,7 +44,7 @@ def identify(
     ----------
     model : a derived model, a vehicle, or :class:`~heavytop.simulate.Dynamics`.
     logs : one or several: datasets of ``ht.load_log``, runs, or dictionaries of arrays "t" (n,), "u" (n, nu) and signals (n, m). Samples must be
-        even in time; NaN marks what was not measured.
+        evenly spaced in time; NaN marks values that were not measured.
     parameters : names of parameters of the model, :class:`UnknownParameter` (start, bounds, prior), :class:`BodyInertia`,
         :class:`Delay`, :class:`Lag`, :class:`Bias`.
     outputs : measured signals by name, or :class:`MeasuredOutput`.
@@ -54,7 +54,7 @@ def identify(
     step : of the simulation in s; default: the time between samples, which it must divide.
     huber : multiple of the noise beyond which residuals count linearly, 1.5 for example; None: least squares.
     starts : one pair (q, v) of arrays (n, nq), (n, nv) for each log, near the motion; default: from the measurements.
-    free_starts : whether the starts of the windows are unknown, too; False: the motion is predicted from the measured ones, as a user of the
+    free_starts : whether the starts of the windows are also unknown; False: the motion is predicted from the measured ones, as a user of the
         model would do, and the parameters that predict best are found.
     integrator : as of ``simulate``. most_steps : of the search.
 

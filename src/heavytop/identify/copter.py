@@ -35,7 +35,7 @@ CANDIDATES = ("quadratic", "full", "trim")
 
 
 def airborne(log: Any) -> Any:
-    """The longest part of a log in which the vehicle flies: motors on, above the place where they were off; half a second at either end is left out.
+    """The longest part of a log in which the vehicle flies: motors on, higher than where they were off, without half a second at either end.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def airborne(log: Any) -> Any:
     Raises
     ------
     IdentificationError
-        It never flies.
+        The vehicle never flies.
 
     Examples
     --------
@@ -90,13 +90,13 @@ def identify_copter(
     """Identify a multicopter from logs of flights: the parameters that predict the motion best over a horizon.
 
     The mass is taken from the airframe: mass, thrust and moments of inertia share a scale. The moment about z is only visible together with the
-    torque of the rotors; it is kept, too.
+    torque of the rotors, so it is kept as well.
 
     Parameters
     ----------
     vehicle : an airframe, for its rotors and first values. logs : datasets of ``ht.load_log`` with ``position``, ``velocity``, ``attitude``,
-        ``angular_velocity``, ``motors`` (0 to 1) and, if its voltage counts, ``battery``.
-    model : one of :data:`MODELS`, or "best": that of :data:`CANDIDATES` which predicts logs best that it was not fitted to. Default: "best" with
+        ``angular_velocity``, ``motors`` (0 to 1) and, if the voltage matters, ``battery``.
+    model : one of :data:`MODELS`, or "best": whichever of :data:`CANDIDATES` best predicts logs it was not fitted to. Default: "best" with
         several logs, "full" with one.
     voltage : nominal battery voltage, V; default: the mean of the logs.
 

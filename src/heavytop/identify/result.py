@@ -33,7 +33,7 @@ class Identification(Brief):
     intervals : name -> (low, high), 95 %.
     covariance, correlations : (n, n), in the order of ``values``.
     noise : channel -> estimated standard deviation of the measurement.
-    undetermined : texts on combinations of parameters that change no output, or hardly.
+    undetermined : descriptions of combinations of parameters that have no or hardly any effect on the outputs.
     converged : whether the last step of the search was small. steps : of the search.
 
     Examples

@@ -23,7 +23,7 @@ class UnknownParameter:
     Parameters
     ----------
     name : of the parameter. value : from which the search starts; None: that of the model.
-    low, high : bounds. prior : (mean, standard deviation) of knowledge from elsewhere, or None.
+    low, high : bounds. prior : (mean, standard deviation) known from elsewhere, or None.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class UnknownParameter:
 
 @dataclass(frozen=True)
 class Delay(UnknownParameter):
-    """The time in s by which inputs act later than the log states; also the offset of two clocks.
+    """The time in s by which inputs act later than logged; also the offset between two clocks.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Bias(UnknownParameter):
 
     Parameters
     ----------
-    name : of the signal. per_log : whether each log has its own; else they are shared.
+    name : of the signal. per_log : whether each log has its own errors; otherwise they are shared.
 
     Examples
     --------

@@ -919,8 +919,8 @@ class Model(Value, Shown):
     def holding(self, *names: str, q: Array, within: float = 1e-6, parameters: Parameters = None) -> Model:
         """The model in which rigid contacts are held: every point that touches at ``q`` becomes a ball joint, a loop with the name of its contact.
 
-        For :meth:`linearize`, :meth:`equilibrium`, ``control.lqr`` and plans, which do not see rigid contacts. It is valid while the contacts neither
-        open nor slide: ``held.constraint_forces`` has the forces. Points of round shapes do not roll.
+        For :meth:`linearize`, :meth:`equilibrium`, ``control.lqr`` and plans, which ignore rigid contacts. It is valid while the contacts neither
+        open nor slide: ``held.constraint_forces`` returns the forces. Points of round shapes do not roll.
 
         Parameters
         ----------

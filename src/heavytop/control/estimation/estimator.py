@@ -72,7 +72,7 @@ class Estimates:
     t : (n,) s. q, v : (n, *batch, nq), (n, *batch, nv). covariance : (n, *batch, ne, ne) of the error, see :attr:`Estimator.error_names`.
     biases : sensor -> (n, *batch, size). nis : sensor -> (samples, *batch) squared normalised residuals, NaN without a reading.
     used : sensor -> (samples, *batch) whether a reading was used; the others were missing or rejected by the gate.
-    last : memory (*batch, size) to go on from.
+    last : memory (*batch, size) from which to continue.
 
     Examples
     --------

@@ -56,7 +56,7 @@ class ModelSensor(Value):
     bias : standard deviation of the constant error at the start; walk : of its random walk, per square root of a second. A sensor with
         either has a bias that is estimated.
     period : s between readings; None: one in every step of the estimator. delay : age of a reading on arrival, s.
-    gate : probability below which a plausible reading is accepted (chi-square of the innovation); None: all readings are accepted.
+    gate : probability with which a consistent reading is accepted (chi-square test of the innovation); None: all readings are accepted.
 
     Examples
     --------

@@ -28,11 +28,11 @@ SHOWN = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Observability:
-    """What sensors see of the error of an estimator.
+    """The errors of an estimator that its sensors can and cannot observe.
 
     Attributes
     ----------
-    unseen : name -> direction (ne,) of the error that no reading shows. deviations : name of each entry of the error -> standard deviation to
+    unseen : name -> direction (ne,) of the error that no reading reveals. deviations : name of each entry of the error -> standard deviation to
         which the readings determine it, infinite where they do not.
 
     Examples

@@ -26,7 +26,7 @@ class HeightGrid(Brief):
     z : heights; z[i, j] at the i-th place along x and the j-th along y. At least 4 x 4, at most 2500 of them.
     x, y : first and last place in m.
 
-    The surface passes through the grid points with continuous curvature. Beyond the grid its edge goes on horizontally.
+    The surface passes through the grid points with continuous curvature. Beyond the grid, its edge continues horizontally.
 
     Examples
     --------
