@@ -190,3 +190,18 @@ def test_predictive_control_on_a_loop(linkage: ht.Model) -> None:
 def test_open_loops_are_rejected(linkage: ht.Model) -> None:
     with pytest.raises(PlanError, match="violates its loops"):
         ht.plan(linkage, [1.0, 0.5, 0.0], [0.8, 0.8, -0.8], 1.0)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("inputs", ["held", "linear"])
+def test_references_between_nodes_close_the_loop(four_bar: ht.Model, inputs: str) -> None:
+    """Also of a coarse plan, whose intervals leave the loop by more than the model tolerates; the velocity stays the rate of q."""
+    start, goal = _closed(four_bar, 1.2), _closed(four_bar, 0.7)
+    plan = ht.plan(four_bar, start, goal, 1.0, limits=(-50, 50), steps=20, inputs=inputs, tolerance=1e-4)
+    t, h = np.linspace(0.0, 1.0, 38)[1:-1], 1e-6
+    q, v, a = plan.reference(t)
+    position, velocity = four_bar.constraint_residuals(q, v)
+    assert np.abs(position).max() < 1e-12
+    assert np.abs(velocity).max() < 1e-12
+    np.testing.assert_allclose(four_bar.acceleration(q, v, plan.inputs(t)), a, atol=1e-9)
+    np.testing.assert_allclose((plan.reference(t + h)[0] - plan.reference(t - h)[0]) / (2 * h), v, atol=2e-4)

@@ -36,6 +36,22 @@ def test_a_stretched_arm_is_guessed_without_many_turns() -> None:
 
 
 @pytest.mark.thorough
+def test_references_between_nodes_are_on_the_manifold(quad: ht.Model) -> None:
+    """A coarse plan of a quadcopter that turns: rotations to rounding, accepted by the model, velocities are the rates."""
+    goal = quad.neutral()
+    goal[:3] = (2.0, 1.0, 0.5)
+    plan = ht.plan(
+        quad, quad.neutral(), goal, 1.5, limits=(0.0, 3 * HOVER), steps=10, tolerance=1e-3, cost=Effort(about=HOVER)
+    )
+    t, h = np.linspace(0.0, 1.5, 38)[1:-1], 1e-6
+    q, v, a = plan.reference(t)
+    assert np.abs(quad.constraints(q)).max() < 1e-12
+    np.testing.assert_allclose(quad.acceleration(q, v, plan.inputs(t)), a, atol=1e-9)
+    rate = (plan.reference(t + h)[0] - plan.reference(t - h)[0]) / (2 * h)
+    np.testing.assert_allclose(rate, quad.rate(q, v), atol=1e-3)
+
+
+@pytest.mark.thorough
 def test_a_pose_of_a_frame_as_goal(quad: ht.Model) -> None:
     G = np.eye(4)
     G[:3, :3], G[:3, 3] = so3.exp(np.array([0.0, 0.0, 1.2])), (1.0, 0.5, 0.3)

@@ -23,6 +23,9 @@ from heavytop.system import TIME
 if TYPE_CHECKING:
     from heavytop.show import InlinePage
 
+CLOSING = 4
+"""Newton steps from an integrated state to the nearest one with closed loops: quadratic, from the defect of an interval."""
+
 
 @dataclass(frozen=True)
 class Active:
@@ -170,7 +173,8 @@ class Plan(Portable, Shown):
     def reference(self) -> Reference:
         """The motion as reference for every law: integrated from the previous node, so that it is feasible at any time.
 
-        After its end the last configuration is held at rest.
+        Configurations and velocities satisfy the equations of the coordinates, loops and constraints up to rounding. After its end the last
+        configuration is held at rest.
         """
         return Reference(
             self.model,
@@ -192,10 +196,20 @@ class Plan(Portable, Shown):
         centres = problem.with_time(self.q, self.times)[k]
         ends = intervals(rates, layout, self.tableau, self.substeps).run(y, tau, centres, problem.parameters).ends
         q = rates.coordinates.project(chart(rates.coordinates, centres, ends[:, : rates.ne]))[:, : self.model.nq]
-        v = ends[:, rates.ne :]
-        a = self.model.evaluate("acceleration", q, v, self.inputs(t), parameters=self._parameters(self.times[k] + tau))
+        v, parameters = ends[:, rates.ne :], self._parameters(self.times[k] + tau)
+        q, v = self._closed(q, v, parameters)
+        a = self.model.evaluate("acceleration", q, v, self.inputs(t), parameters=parameters)
         after = self._after(t)
         return q, np.where(after, 0.0, v), np.where(after, 0.0, a)
+
+    def _closed(self, q: np.ndarray, v: np.ndarray, parameters: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest states with closed loops and admissible velocities, which leave them by the defects of the intervals."""
+        if not self.model.is_constrained:
+            return q, v
+        for _ in range(CLOSING):
+            moved, _, _ = self.model.evaluate("projection", q, v, parameters=parameters)
+            q = self.model.coordinates.project(moved)
+        return q, self.model.evaluate("projection", q, v, parameters=parameters)[1]
 
     def run(self, samples: int = 400, record_every: int = 10) -> Run:
         """The planned motion as a run, for plots and files: the inputs of the plan from its start, without feedback.

@@ -281,6 +281,7 @@ class Expressions:
             "relative_residuals": (("q", "v"), lambda: self.sizes.relative_residuals()),
             "loop_branches": (("q",), lambda: self.constrained.branches),
             "velocity_residual": (("q", "v"), lambda: self.constrained.velocity_residual),
+            "projection": (("q", "v"), self.projection),
             "multipliers": (("q", "v", "u"), lambda: self.constrained.multipliers(self.u)),
             "friction_gain": (("q", "v"), self.friction_gain),
             "constraint_acceleration": (("q", "v", "u"), self._acceleration_check),
