@@ -97,3 +97,27 @@ def test_progress_is_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     ht.plan(cart, [0, np.pi], [0, 0], 2.0, limits=(-20, 20), steps=20, tolerance=1e-3, progress=True)
     assert len(seen) > 5
     assert all(0 <= a < 1 for a in seen)
+
+
+@pytest.mark.thorough
+def test_swing_ups_are_started_several_times() -> None:
+    """The straight guess of an acrobot ends in a poor optimum; the default call finds one below a third of its cost and reports the starts."""
+    system = ht.System(gravity=(0, 0, -9.81), name="acrobot")
+    rod = ht.Inertia(1.0, com=(0, 0, 0.5), moment_at_com=(1 / 12, 1 / 12, 0.001))
+    system.body("upper", joint=ht.Revolute("y"), inertia=rod)
+    system.body("lower", parent="upper", at=(0, 0, 1), joint=ht.Revolute("y"), inertia=rod)
+    system.input("elbow", ht.JointForce("lower"))
+    model = system.derive()
+    task = (model, [np.pi, 0], [0, 0], 4.0)
+    one, several = (
+        ht.plan(*task, limits=(-20, 20), cost=0.01 * Effort(), tolerance=1e-4, guesses=guesses) for guesses in (0, None)
+    )
+    assert one.starts is None
+    assert several.cost < one.cost / 3
+    assert several.starts is not None
+    assert several.starts.costs[0] == one.cost
+    assert len(several.starts.costs) == 9
+    assert np.argmin(several.starts.costs) == several.starts.best > 0
+    assert f"best of 9 starts: number {several.starts.best + 1}" in several.report()
+    short = ht.plan(model, [0.3, 0], [0, 0], 2.0, limits=(-20, 20), steps=20, tolerance=1e-3)  # not a swing-up
+    assert short.starts is None

@@ -17,7 +17,7 @@ from heavytop.plan.necessary_conditions import check_numbers
 from heavytop.plan.problem import Phase
 from heavytop.plan.problem_builder import Duration, ProblemArguments, build_problem, check_options
 from heavytop.plan.result import Plan
-from heavytop.plan.solve import SolveOptions, best_of, solve
+from heavytop.plan.solve import SolveOptions, best_of, further_starts, is_swing_up, solve
 from heavytop.system import Model
 
 RETRIES = 4
@@ -36,7 +36,7 @@ def plan(
     path: Sequence[Constraint] = (),
     cost: Cost | None = None,
     guess: Any = None,
-    guesses: int = 0,
+    guesses: int | None = None,
     steps: int | None = None,
     phases: Sequence[Phase] | None = None,
     inputs: str = "held",
@@ -66,8 +66,10 @@ def plan(
     cost : the minimised cost; default: time with a little effort if the duration is free, otherwise effort. User-defined functions of costs and
         constraints are traced when the plan is made.
     guess : a :class:`Plan`, :class:`~heavytop.control.Reference` or :class:`~heavytop.simulate.Run`; None: straight on the manifold.
-    guesses : number of random guesses tried besides the first one; the best plan is returned. If no guess is given and the straight
-        one has no success, four random ones are tried in any case.
+    guesses : number of random guesses tried besides the first one; the best plan is returned, and ``plan.starts`` has all costs. None: eight
+        with at most 400 iterations each if no guess is given and a joint without input turns by more than a quarter turn in a given
+        time (swing-ups have many optima), otherwise 0. If no guess is given and the straight one has no success, four random ones are tried
+        in any case.
     steps : number of intervals with held (or linear) inputs; default: 60.
     phases : instead of duration, steps and gates: phases with their own durations, steps and constraints.
     inputs : "held" or "linear" between the nodes.
@@ -94,7 +96,7 @@ def plan(
     """
     if method == "auto" and isinstance(solver, Fatrop):
         method = "shooting"
-    check_options(tolerance=tolerance, guesses=guesses, iterations=iterations)
+    check_options(tolerance=tolerance, guesses=guesses or 0, iterations=iterations)
     problem = build_problem(
         ProblemArguments(
             model, start, goal, duration, limits, rates, reserve, path, cost, steps, phases, inputs, method, periodic, parameters
@@ -110,7 +112,10 @@ def plan(
         if guesses:
             return best_of(problem, [first], guesses, seed, options)
         try:
-            return solve(problem, first, options)
+            plan = solve(problem, first, options)
+            if guess is None and guesses is None and plan.converged and is_swing_up(problem):
+                return further_starts(problem, plan, seed, options)
+            return plan
         except InfeasibleError as error:
             if guess is not None:
                 raise

@@ -188,8 +188,11 @@ def nearest(problem: Problem, q: np.ndarray, constraints: tuple[Constraint, ...]
     return q
 
 
-def random(problem: Problem, rng: np.random.Generator) -> Guess:
-    """The straight guess, bent: a smooth random detour of every coordinate, other durations and inputs."""
+def random(problem: Problem, rng: np.random.Generator, noise: float = 0.2) -> Guess:
+    """The straight guess, bent: a smooth random detour of every coordinate, other durations and inputs.
+
+    ``noise`` is the standard deviation of the inputs, as a share of their range.
+    """
     guess = straight(problem)
     c, s = problem.rates.coordinates, np.linspace(0.0, 1.0, problem.steps + 1)[:, None]
     detour = sum(
@@ -203,7 +206,7 @@ def random(problem: Problem, rng: np.random.Generator) -> Guess:
     durations = _within_total(problem, np.clip(guess.durations * factor, spans[:, 0], spans[:, 1]))
     low, high = problem.bounds.u
     spread = np.where(np.isfinite(high - low), high - low, 0.0)
-    u = np.clip(guess.u + 0.2 * spread * rng.standard_normal((len(s), problem.model.nu)), low, high)
+    u = np.clip(guess.u + noise * spread * rng.standard_normal((len(s), problem.model.nu)), low, high)
     return Guess(_on_time(problem, bent, durations), guess.v, u, durations)
 
 

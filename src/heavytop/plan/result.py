@@ -54,6 +54,23 @@ class Attempt:
     defect: float
 
 
+@dataclass(frozen=True)
+class Starts:
+    """Several guesses for one plan.
+
+    Attributes
+    ----------
+    costs : from each guess, the default one first; infinite without a plan. best : index of the guess of the returned plan.
+    """
+
+    costs: tuple[float, ...]
+    best: int
+
+    def __str__(self) -> str:
+        costs = ", ".join(f"{cost:.4g}" if np.isfinite(cost) else "none" for cost in self.costs)
+        return f"best of {len(self.costs)} starts: number {self.best + 1}; costs {costs}"
+
+
 @dataclass(frozen=True, eq=False)
 class Plan(Portable, Shown):
     """An optimal motion within its limits.
@@ -67,6 +84,7 @@ class Plan(Portable, Shown):
     active : active bounds and constraints, with multipliers.
     violation : largest violation of constraints and limits between the nodes, with its label; in m for positions, rad for angles, otherwise in the
         unit of the bounded value.
+    starts : if several guesses were tried, their costs (infinite without a plan) and the index of the best; otherwise None.
     converged : False if the user stopped the solver; the plan is then the best motion so far.
 
     Examples
@@ -93,6 +111,7 @@ class Plan(Portable, Shown):
     substeps: int
     violation: tuple[str, float] = ("", 0.0)
     solution: Solution | None = field(default=None, repr=False)
+    starts: Starts | None = None
 
     @property
     def model(self) -> Any:
@@ -330,6 +349,8 @@ class Plan(Portable, Shown):
             f"{self.model.name}: {self.duration:.6g} s, cost {self.cost:.8g}, {self.iterations} iterations, {self.message}",
             f"defect against a fine simulation {self.accuracy:.2g}",
         ]
+        if self.starts is not None:
+            lines.append(str(self.starts))
         if self.violation[1] > 1e-6:
             lines.append(f"between the nodes {self.violation[0]} is exceeded by {self.violation[1]:.2g}")
         for item in self.active:

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import PlanError
-from heavytop.ocp import Transcription, chart, intervals, is_turn
+from heavytop.ocp import Transcription, chart, intervals, is_turn, place
 from heavytop.ocp.solvers import Solution, Solver, SolveRequest, Status
 from heavytop.plan.active import active
-from heavytop.plan.guess import Guess, random
+from heavytop.plan.guess import Guess, from_plan, random
 from heavytop.plan.infeasible import InfeasibleError, explain, least_violation, other_closure, singular
 from heavytop.plan.node_functions import NodeFunctions
 from heavytop.plan.problem import Problem
-from heavytop.plan.result import Attempt, Plan
+from heavytop.plan.result import Attempt, Plan, Starts
 from heavytop.plan.violations import between_nodes
 from heavytop.simulate import BUTCHER6, COOPER_VERNER8, RADAU5, RADAU9, RK4, Tableau
 
@@ -54,15 +54,27 @@ SHORTEST = 1e-9
 LARGE_TURN = 2.0
 """Rotation (rad) in a chart beyond which it is re-centred."""
 
+FURTHER = 8
+"""Random guesses after the straight one in problems with many optima."""
+FURTHER_ITERATIONS = 400
+"""Largest number of iterations from each of them: bounds the time by a multiple of that of an iteration."""
+EQUAL = 1e-4
+"""Relative difference of costs below which two optima count as equal."""
+QUARTER_TURN = 0.5 * np.pi
+
 
 @dataclass(frozen=True, eq=False)
 class SolveOptions:
-    """Solver with the largest defect of an interval, the largest number of iterations and the callback of every iteration."""
+    """Solver with the largest defect of an interval, the largest number of iterations and the callback of every iteration.
+
+    With ``rescue`` a solution without success is repeated from the motion of least violation.
+    """
 
     solver: Solver
     tolerance: float = 1e-8
     iterations: int = 1000
     callback: Callable[[int, float, float], None] | None = None
+    rescue: bool = True
 
 
 def first_variables(program: Transcription, guess: Guess) -> np.ndarray:
@@ -109,6 +121,8 @@ def solve(problem: Problem, guess: Guess, options: SolveOptions) -> Plan:
                     raise _inaccurate(program, attempts[-1].defect, options.tolerance)
                 functions, guess, method, warm, explicit = *_finer(*explicit, METHODS), METHODS[0], None, None
                 continue
+            if not options.rescue:
+                raise explain(program, solution, [])
             nearest, violations = least_violation(program, solution.x, options.solver)
             if violations or rescued or nearest.status not in (Status.SOLVED, Status.ACCEPTABLE):
                 raise explain(program, solution, violations)
@@ -305,10 +319,52 @@ def best_of(problem: Problem, first: list[Guess], count: int, seed: int, options
     error: InfeasibleError | None = None
     for k in ranked:
         try:
-            return solve(problem, trials[k], options)
+            return replace(solve(problem, trials[k], options), starts=Starts(tuple(costs.tolist()), int(k)))
         except InfeasibleError as caught:
             error = caught
     raise error if error is not None else AssertionError("no guess was tried")
+
+
+def is_swing_up(problem: Problem) -> bool:
+    """Whether a joint without input turns by more than a quarter turn in a given time: such problems have many optima."""
+    model, start, goal = problem.model, problem.start, problem.goal
+    if problem.free or start is None or goal is None or model.is_constrained or model.coordinates.nv != model.nv:
+        return False
+    parameters = dict(zip(model.parameter_names, problem.parameters.tolist(), strict=True))
+    begin, end = start.q[: model.nq], goal.q[: model.nq]
+    undriven = ~np.any(model.evaluate("input_matrix", begin, parameters=parameters), axis=1)
+    turns = np.array([unit == "rad/s" for unit in model.v_units])
+    return bool(np.any(np.abs(place(model.coordinates, begin, end))[undriven & turns] > QUARTER_TURN))
+
+
+def further_starts(problem: Problem, first: Plan, seed: int, options: SolveOptions) -> Plan:
+    """The plan of least cost among the first one and those from a few random guesses, each with few iterations.
+
+    The guesses are smooth: without noise of the inputs more of them lead to a plan, in a third of the iterations.
+    """
+    short = replace(options, tolerance=np.inf, iterations=min(options.iterations, FURTHER_ITERATIONS), rescue=False)
+    costs, trials = [first.cost], {}
+    for i in range(FURTHER):
+        costs.append(np.inf)
+        try:
+            trial = solve(problem, random(problem, np.random.default_rng([seed, i]), noise=0.0), short)
+        except PlanError:
+            continue
+        if not trial.converged:  # stopped by the user
+            break
+        costs[-1], trials[i + 1] = trial.cost, trial
+    best = first, 0
+    for k in sorted(trials, key=lambda k: costs[k]):
+        if not costs[k] < (1 - EQUAL) * first.cost:
+            break
+        try:
+            plan = solve(problem, from_plan(problem, trials[k]), options)
+        except PlanError:
+            continue
+        if plan.converged and plan.cost < first.cost:
+            best = plan, k
+            break
+    return replace(best[0], starts=Starts(tuple(costs), best[1]))
 
 
 def _costs(problem: Problem, trials: list[Guess], options: SolveOptions) -> np.ndarray:
