@@ -55,7 +55,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Starts:
+class GuessCosts:
     """Several guesses for one plan.
 
     Attributes
@@ -111,7 +111,7 @@ class Plan(Portable, Shown):
     substeps: int
     violation: tuple[str, float] = ("", 0.0)
     solution: Solution | None = field(default=None, repr=False)
-    starts: Starts | None = None
+    starts: GuessCosts | None = None
 
     @property
     def model(self) -> Any:

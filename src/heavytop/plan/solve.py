@@ -20,7 +20,7 @@ from heavytop.plan.guess import Guess, from_plan, random
 from heavytop.plan.infeasible import InfeasibleError, explain, least_violation, other_closure, singular
 from heavytop.plan.node_functions import NodeFunctions
 from heavytop.plan.problem import Problem
-from heavytop.plan.result import Attempt, Plan, Starts
+from heavytop.plan.result import Attempt, GuessCosts, Plan
 from heavytop.plan.violations import between_nodes
 from heavytop.simulate import BUTCHER6, COOPER_VERNER8, RADAU5, RADAU9, RK4, Tableau
 
@@ -319,7 +319,7 @@ def best_of(problem: Problem, first: list[Guess], count: int, seed: int, options
     error: InfeasibleError | None = None
     for k in ranked:
         try:
-            return replace(solve(problem, trials[k], options), starts=Starts(tuple(costs.tolist()), int(k)))
+            return replace(solve(problem, trials[k], options), starts=GuessCosts(tuple(costs.tolist()), int(k)))
         except InfeasibleError as caught:
             error = caught
     raise error if error is not None else AssertionError("no guess was tried")
@@ -364,7 +364,7 @@ def further_starts(problem: Problem, first: Plan, seed: int, options: SolveOptio
         if plan.converged and plan.cost < first.cost:
             best = plan, k
             break
-    return replace(best[0], starts=Starts(tuple(costs), best[1]))
+    return replace(best[0], starts=GuessCosts(tuple(costs), best[1]))
 
 
 def _costs(problem: Problem, trials: list[Guess], options: SolveOptions) -> np.ndarray:
