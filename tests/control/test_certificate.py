@@ -68,6 +68,14 @@ def test_too_large_a_region_is_not_proven(balanced: control.LinearQuadratic) -> 
         balanced.certified_region(radius=3.0, boxes=3000)
 
 
+def test_a_radius_is_any_positive_number(balanced: control.LinearQuadratic) -> None:
+    with pytest.raises(ControlError, match="radius of 3 was not proven"):
+        balanced.certified_region(radius=3, boxes=3000)
+    for radius in (0, -1, np.nan):
+        with pytest.raises(ControlError, match="positive and finite"):
+            balanced.certified_region(radius=radius)
+
+
 def test_parameters_in_a_box(balanced: control.LinearQuadratic) -> None:
     """More uncertainty needs at least as many boxes."""
     sure = balanced.certified_region(radius=0.1)

@@ -363,6 +363,21 @@ def test_outliers_are_gated_and_missing_readings_are_skipped() -> None:
     assert np.abs(open_gate.filter(start, u, {"encoder": y}).q - drawn.q).max() > 0.3
 
 
+def test_wrong_starts_of_a_filter_are_rejected() -> None:
+    model = ht.library.load("furuta").derive()
+    own = ht.estimator(model, [EncoderSensor(model.q_names, noise=1e-3)], 0.005, disturbance=0.3)
+    rest = ([0.0, 0.0], [0.0, 0.0])
+    with pytest.raises(ShapeError, match=r"configuration must have shape \(2,\)"):
+        own.begin(*rest, configuration=(0.1, 0.1, 0.1))
+    with pytest.raises(ControlError, match="standard deviations"):
+        own.begin(*rest, velocity=-0.1)
+    for wrong in (-np.eye(4), np.eye(4) + np.eye(4, k=1), np.full((4, 4), np.nan)):
+        with pytest.raises(ControlError, match="negative eigenvalues"):
+            own.begin(*rest, covariance=wrong)
+    with pytest.raises(UnknownNameError, match="late sensor"):
+        own.copy(own.begin(*rest), "encoder")
+
+
 def test_wrong_arguments_are_rejected() -> None:
     model = cart()
     place = EncoderSensor(model.q_names, noise=0.01)

@@ -174,6 +174,9 @@ def test_wrong_requests() -> None:
         ht.identify(model, {k: x for k, x in log.items() if k != "u"}, ["l"], ["v"], inputs=["q"])
     with pytest.raises(IdentificationError, match="samples in a row"):
         ht.identify(model, log, ["l"], ["q"], window=100.0)
+    late = np.where(np.arange(len(log["q"]))[:, None] == 0, np.nan, log["q"])
+    with pytest.raises(IdentificationError, match="measured at the first"), pytest.warns(LogWarning, match="left out"):
+        ht.identify(model, log | {"q": late}, ["l"], ["q"], window=None)
     with pytest.raises(IdentificationError, match="even in time"):
         ht.identify(model, log | {"t": np.where(log["t"] > 2, log["t"] + 0.5, log["t"])}, ["l"], ["q"])
     with pytest.raises(IdentificationError, match="jumps back"):

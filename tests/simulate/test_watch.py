@@ -149,6 +149,19 @@ def test_a_stop_that_the_step_does_not_resolve_is_reported() -> None:
     assert [o.ending for o in both.outcomes] == [Ending.jumped, Ending.finished]
 
 
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_a_motion_whose_energy_overflows_is_not_finished(batch: tuple[int, ...]) -> None:
+    """An unstable step takes the oscillator to 1e163 m: its state is finite, its energy is not."""
+    system = ht.System(gravity=(0, 0, 0), name="oscillator")
+    system.body("mass", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.joint_spring("mass", stiffness=32839.0)
+    system.joint_damper("mass", damping=0.0)
+    start = np.zeros((*batch, 1)), np.ones((*batch, 1))
+    run = ht.simulate(system.derive(), start, until=81 * 0.0407, step=0.0407)
+    assert {outcome.ending.value for outcome in np.atleast_1d(run.outcomes)} == {"jumped"}
+    assert "larger than any number" in run.outcome.message
+
+
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_friction_that_creeps_is_reported(batch: tuple[int, ...]) -> None:
     """A block that sticks crept 17 times too far; in a batch its work is not recorded, and watched all the same."""

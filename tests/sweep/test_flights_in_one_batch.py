@@ -69,6 +69,17 @@ def test_a_flight_without_a_part_of_its_mass() -> None:
         copters.fly(QUAD, "hover", payload=-1.0, step=0.01, until=0.1)
 
 
+def test_trajectories_with_and_without_wind() -> None:
+    """Still air is a wind of zero."""
+    swept = ht.sweep(QUAD, {"wind": [0.0, 4.0]}, trajectories=True, **SHORT)
+    wind = swept.data["u_t"].sel(input=["wind_x", "wind_y", "wind_z"])
+    assert not wind[0].any()
+    assert wind[1].any()
+    for k, speed in enumerate([0.0, 4.0]):
+        single = copters.fly(QUAD, "hover", wind=speed, step=0.01, until=0.2)
+        assert np.allclose(swept.data["u_t"][k, :, :4], single.run.u[:, :4], rtol=0, atol=1e-12)
+
+
 def test_trajectories_with_different_ages_of_their_measurements() -> None:
     system = ht.System(gravity=(0, 0, 0), name="cart")
     system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))

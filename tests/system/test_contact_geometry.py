@@ -128,3 +128,11 @@ def test_what_points_do_not_see_is_reported() -> None:
     assert "edges" in contact(ht.Box((1, 1, 1)), Solid(ht.Box((1, 1, 1)))).unseen
     assert "barrel" in contact(ht.Capsule(0.1, 1.0), Solid(ht.Box((1, 1, 1)))).unseen
     assert "hills" in contact(ht.Box((1, 1, 1)), HILLS).unseen
+
+
+def test_a_pin_must_fit_in_its_bore_and_a_bore_has_no_volume() -> None:
+    with pytest.raises(ModelError, match="does not fit"):
+        Contact("pin", "pin", "world", ht.Sphere(0.06), np.eye(4), Solid(ht.Bore(0.05)))
+    for shape in (ht.Bore(0.05), ht.Points([(0.0, 0.0, 0.0)])):
+        with pytest.raises(ModelError, match="no volume"):
+            ht.Inertia.of(shape, mass=1.0)

@@ -55,7 +55,8 @@ def cut(trials: Sequence[Trial], outputs: Outputs, length: int, every: int | Non
     if not log:
         shortest = min(len(t) for t in trials)
         raise IdentificationError(
-            f"no log has {length + 1} samples in a row without gaps (the shortest log has {shortest}). Give a shorter window=."
+            f"no log has {length + 1} samples in a row without gaps and with all outputs measured at the first (the shortest log has {shortest}). "
+            "Give a shorter window=, or a log from its first complete sample on."
         )
     rows = np.asarray(first)[None, :] + np.arange(length + 1)[:, None]
     parts, seen = [], []

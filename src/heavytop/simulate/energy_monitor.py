@@ -196,7 +196,7 @@ class Ledger:
     Attributes
     ----------
     exchanged : largest kinetic energy, change of the potential energy, and all work, in J.
-    error : largest error of the balance in J.
+    error : largest error of the balance in J; ``NEVER`` where energies overflowed.
     since : time since when it is too large; ``NEVER`` if it is not.
     """
 
@@ -250,9 +250,12 @@ def ledger(dynamics: Dynamics, works: int) -> Traced:
     allowed = dynamics.balance_tolerance * (fastest + stored + worked) + ROUNDING * (
         kinetic + np.abs(potential) + worked
     )
-    now = np.where(error > allowed, np.where(np.abs(since) < NEVER, since, t), NEVER)
-    since = np.where(since < -NEVER, -NEVER, now)
-    after = vector(first, rest, fastest, stored, worked, error, since, t)
+    wrong_since = np.where(np.abs(since) < NEVER, since, t)
+    now = np.where(error > allowed, wrong_since, NEVER)
+    after = vector(first, rest, fastest, stored, worked, error, np.where(since < -NEVER, -NEVER, now), t)
+    # a finite state whose energies overflow is wrong; what was exchanged before stays
+    finite = np.logical_and(np.abs(balance - first) < np.inf, allowed < np.inf)
+    after = np.where(finite, after, concatenate(before[:ERROR], vector(NEVER, wrong_since, t)))
     return trace_of("ledger", {**s, "ledger": before}, {"ledger": after})
 
 

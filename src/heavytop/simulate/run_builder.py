@@ -326,6 +326,8 @@ def imbalance(
     what = (
         f"the balance of energy is wrong by {100 * ledger.error / max(ledger.exchanged, 1e-300):.2g} % of the energy exchanged "
         f"({ledger.error:.3g} J of {ledger.exchanged:.3g} J)"
+        if ledger.error < NEVER
+        else "the energy is larger than any number"
     )
     if not explained:
         return f"{what}: only the first {MOST_CAUSES} causes are analysed."

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop.control import WIND_AXES
 from heavytop.copters import (
     LONGEST_DELAY,
     ROBUST,
@@ -33,7 +34,7 @@ from heavytop.copters.maneuvers import Maneuver, make
 from heavytop.errors import ControlError, HeavytopError, ModelError, SweepError, unknown_name
 from heavytop.geometry import so3
 from heavytop.simulate import Dynamics, Run, RunSpec, as_dynamics
-from heavytop.sweep.cases import Values, call, groups, is_function, names_of, single
+from heavytop.sweep.cases import Output, Values, call, groups, is_function, names_of, single
 from heavytop.sweep.flight_groups import MEASURED, PARAMETERS, VARIED, FlightGroup, VariedGains, gain_variable
 from heavytop.sweep.measure import Measured, Measures, as_measures
 from heavytop.sweep.model_cases import ModelCases, StackedLaws, attitude_blocks, own_names, unit_of
@@ -276,6 +277,12 @@ class FlightCases(ModelCases):
             )
         return group.composed.start((q, v)), parameters
 
+    def _output(self, batch: Callable[[], Any], count: int) -> Output:
+        output = super()._output(batch, count)
+        if self.trajectories and "wind" in self.names:
+            output.measured["u_t"] = _with_wind(output.measured["u_t"])
+        return output
+
     def run(self, values: Values) -> Flight:
         """The flight of one point, with all records."""
         chosen = next(self._split(values))[0]
@@ -325,6 +332,17 @@ def _turn(own: Dynamics, q: np.ndarray, values: Values) -> None:
 
 
 # --- measures -----------------------------------------------------------------------------------------------------------------------
+
+
+def _with_wind(u: Measured) -> Measured:
+    """Records of inputs in which still air is a wind of zero, as of plants with wind inputs."""
+    names = tuple((u.labels or {})["input"])
+    if names[-len(WIND_AXES) :] == WIND_AXES:
+        return u
+    still = np.where(np.isnan(u.values[..., :1]), np.nan, np.zeros(len(WIND_AXES)))
+    return replace(
+        u, values=np.concatenate([u.values, still], axis=-1), labels={**(u.labels or {}), "input": (*names, *WIND_AXES)}
+    )
 
 
 class FlightBatch:

@@ -41,6 +41,8 @@ PERFECT = 1e-6
 
 EQUAL = 1e-12
 """Tolerance of the test of exported filters in double precision."""
+ROUNDED = 1e-9
+"""Asymmetry and negative eigenvalues of a covariance, relative to its largest entry, that are rounding."""
 
 
 class Drawn(NamedTuple):
@@ -285,10 +287,20 @@ class Estimator(Value):
             P = numbers(covariance, "covariance")
             if P.shape[-2:] not in ((ne, ne), (self.functions.ne,) * 2):
                 raise wrong_shape("covariance", (ne, ne), P.shape)
+            size = np.max(np.abs(P), initial=0.0)
+            if not np.max(np.abs(P - np.swapaxes(P, -1, -2)), initial=0.0) <= ROUNDED * size or not np.all(
+                np.linalg.eigvalsh(P) >= -ROUNDED * size
+            ):
+                raise ControlError("covariance must be finite, symmetric and without negative eigenvalues.")
         else:
-            parts = [
-                np.broadcast_to(np.asarray(d, dtype=float), (k,)) for d, k in ((configuration, n), (velocity, ne - n))
-            ]
+            parts = []
+            for name, d, k in (("configuration", configuration, n), ("velocity", velocity, ne - n)):
+                deviation = numbers(d, name)
+                if deviation.shape not in ((), (k,)):
+                    raise wrong_shape(name, (k,), deviation.shape, "One number is valid, too.")
+                if not np.all(np.isfinite(deviation) & (deviation >= 0)):
+                    raise ControlError(f"{name} must be standard deviations, finite and not negative, got {d}.")
+                parts.append(np.broadcast_to(deviation, (k,)))
             P = np.diag(np.concatenate(parts) ** 2)
         if self.is_constrained:  # errors are tangent to the manifold
             slope = self._tangent_kernel(x)[0]
@@ -332,6 +344,8 @@ class Estimator(Value):
 
     def copy(self, z: Any, sensor: str) -> np.ndarray:
         """The memory with a copy of the state for a late sensor: to be called when it takes a reading, after the updates of that time."""
+        if sensor not in self.functions.copy_kernels:
+            raise unknown_name("late sensor", sensor, self.functions.copy_kernels)
         return self.functions.copy_kernels[sensor](numbers(z, "z"), 1.0)[0]
 
     def state(self, z: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -342,6 +342,9 @@ def certificate(
     if np.max(np.linalg.eigvals(A).real) >= 0 or np.min(np.linalg.eigvalsh(P)) <= 0:
         raise ControlError("the regulator does not stabilise its set point without sampling: no region is attracted.")
     if radius is not None:
+        radius = float(radius)
+        if not 0 < radius < np.inf:
+            raise ControlError(f"radius of a certificate must be positive and finite, got {radius:g}.")
         proved, count = _proved(field, P, radius, boxes)
         if not proved:
             raise ControlError(

@@ -13,7 +13,7 @@ from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.contacts.features import Feature, check_shape, features, hull_error, needs_normal
 from heavytop.system.contacts.surfaces import ContactSurface, Plane, Solid
-from heavytop.system.description.shapes import Box, Capsule, Mesh
+from heavytop.system.description.shapes import Bore, Box, Capsule, Mesh, Points, Sphere
 
 REFINED = 3
 """Rounds in which the lowest point of a curved shape and the normal of a curved surface find each other."""
@@ -93,6 +93,15 @@ class Contact(Brief):
             raise ModelError(
                 f"contact {self.name!r}: an ht.{type(self.shape).__name__} touches planes and heights only, not an "
                 f"ht.{type(self.surface.shape).__name__}. Use ht.Sphere, ht.Capsule, ht.Box, ht.Points or ht.Mesh on {self.body!r}."
+            )
+        bore = self.surface.shape if isinstance(self.surface, Solid) else None
+        if (
+            isinstance(bore, Bore)
+            and isinstance(self.shape, Sphere | Capsule | Points)
+            and self.shape.radius >= bore.radius
+        ):
+            raise ModelError(
+                f"contact {self.name!r}: a pin of radius {self.shape.radius:g} m does not fit in an ht.Bore of radius {bore.radius:g} m."
             )
         freeze_fields(self)
 

@@ -220,6 +220,8 @@ class Inertia(Moments):
         given = float(density if mass is None else mass)  # pyright: ignore[reportArgumentType]
         if not np.isfinite(given) or given < 0:
             raise ModelError(f"Inertia.of: density or mass must be finite and not negative, got {given:g}.")
+        if not hasattr(shape, "unit_moments"):
+            raise ModelError(f"Inertia.of: {shape!r} has no volume. Give Inertia(mass, com, moment_at_com).")
         volume, center, moment = shape.unit_moments()
         filled = given if mass is None else given / volume
         centred = cls(filled * volume, center, filled * moment)
