@@ -186,14 +186,19 @@ class Vehicle(Value, Shown):
         if payload < least - 1e-9 * self.mass:
             whole = "" if mass is None else f" with mass = {mass:g} kg"
             raise ModelError(
-                f"payload of {self.name!r}{whole} must be at least {least:.4g} kg, got {payload:g}: no hull has the inertia that would remain without "
-                f"it (a box of {100 * PAYLOAD_SIZE[0]:g} cm, {-100 * PAYLOAD_PLACE[2]:g} cm below the origin)."
+                f"payload of {self.name!r}{whole} must be at least {least:.4g} kg, got {payload:g}: no hull has the inertia that would remain "
+                f"without it (a box of {100 * PAYLOAD_SIZE[0]:g} cm, {-100 * PAYLOAD_PLACE[2]:g} cm below the origin)."
             )
 
     @property
     def landing_gear(self) -> Skids:
         """Its skids, or typical ones."""
         return self.skids or typical_skids(self.airframe.rotors)
+
+    @property
+    def standing_height(self) -> float:
+        """Height of the hull's origin over the ground z = 0 when the vehicle stands on it, m."""
+        return self.landing_gear.height(self.weight)
 
     def grounded(self) -> Vehicle:
         """The vehicle over the ground z = 0, which its skids touch: its description has the contact, its model and its law do not."""

@@ -30,7 +30,7 @@ from heavytop.copters import (
     on_grid,
     recipe_of,
 )
-from heavytop.copters.maneuvers import Maneuver, make
+from heavytop.copters.maneuvers import Maneuver, as_maneuver
 from heavytop.errors import ControlError, HeavytopError, ModelError, SweepError, unknown_name
 from heavytop.geometry import so3
 from heavytop.simulate import Dynamics, Run, RunSpec, as_dynamics
@@ -229,7 +229,7 @@ class FlightCases(ModelCases):
             s["delay"] = s["step"]
         subject = chosen.get("vehicle", call(self.subject, chosen) if is_function(self.subject) else self.subject)
         vehicle = _vehicle(subject)
-        maneuver = make(s["maneuver"], vehicle) if isinstance(s["maneuver"], str) else s["maneuver"]
+        maneuver = as_maneuver(s["maneuver"], vehicle)
         noise, until, mass = (None if s[name] is None else float(s[name]) for name in ("noise", "until", "mass"))
         conditions = Conditions.of(vehicle, s["wind"], noise, float(s["payload"]), int(s["seed"]), float(s["delay"]))
         law = as_law(s["law"], vehicle)
