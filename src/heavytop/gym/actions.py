@@ -261,7 +261,7 @@ def _bounds(subject: Any, model: Any, limits: Any) -> tuple[np.ndarray, np.ndarr
         raise ModelError(
             f"the inputs of {model.name!r} have no limits: give limits=(lower, upper), numbers or one for each of {', '.join(model.u_names)}."
         )
-    pair = limits.bounds(model) if hasattr(limits, "bounds") else limits
+    pair: Any = limits.bounds(model) if hasattr(limits, "bounds") else limits
     if isinstance(limits, Mapping):
         pair = input_bounds(model, limits)
     if np.ndim(pair) == 0:
