@@ -541,3 +541,17 @@ def test_the_filter_fits_a_microcontroller(tmp_path: Path) -> None:
     readme = (tmp_path / "README.md").read_text()
     print(next(line for line in readme.splitlines() if "stack" in line.lower()))
     assert "stack" in readme
+
+
+def test_one_name_and_messages_of_sensors_and_inputs() -> None:
+    model = cart()
+    name = model.q_names[0]
+    sensor = EncoderSensor(name, noise=0.1)
+    assert sensor.coordinates == (name,)
+    assert sensor.size == 1
+    with pytest.raises(ControlError, match="must be a number, not negative"):
+        EncoderSensor(name, noise=-1.0)
+    found = ht.estimator(model, [sensor], 0.01, disturbance=0.3)
+    start = found.begin(model.neutral(), np.zeros(model.nv))
+    with pytest.raises(ShapeError, match=r"inputs must have shape \(6, "):
+        found.filter(start, np.zeros((5, model.nu)), {"encoder": np.zeros((6, 1))})

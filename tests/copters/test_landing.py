@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import heavytop as ht
+from heavytop.control import Reference
 from heavytop.copters import Skids, fly, maneuvers, quadcopter
 from heavytop.copters.maneuvers import suited
-from heavytop.errors import FileFormatError, ModelError
+from heavytop.errors import ControlError, FileFormatError, ModelError
 
 TOML = """
 name = "lander"
@@ -77,3 +78,64 @@ def test_plausible_mistakes(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="three or more"):
         Skids([(0, 0, -0.1), (0.1, 0, -0.1)])
     assert "landing" not in suited(ht.copters.tricopter_with_load_full())
+
+
+@pytest.mark.thorough
+def test_takeoff_way_and_landing_in_one_flight() -> None:
+    craft = quadcopter()
+    up = maneuvers.takeoff(craft, height=1.0, at=(0.5, 0.0))
+    here = up(up.duration)[0][:3]
+    np.testing.assert_allclose(here, [0.5, 0.0, craft.standing_height + 1.0])
+    there = here + [1.0, -0.5, 0.2]
+    down = maneuvers.landing(craft, height=1.2, at=there[:2])
+    whole = maneuvers.sequence(up, maneuvers.waypoints(craft, [here, there]), down)
+    assert whole.grounded
+    assert np.array_equal(whole.start[0], up.start[0])
+    assert [label for _, label in whole.moments if label in ("waypoints", "landing")] == ["waypoints", "landing"]
+    flight = fly(craft, whole)
+    assert flight.outcome.ok
+    skids = flight.run.contacts["skids"]
+    assert skids.force[0, 2] > 0
+    assert np.all(skids.force[np.searchsorted(flight.t, up.duration)] == 0)
+    np.testing.assert_allclose(flight.pose()[-1, :3, 3], [*there[:2], craft.standing_height], atol=5e-3)
+    with pytest.raises(ControlError, match="do not meet"):
+        maneuvers.sequence(up, down)
+
+
+def test_errors_on_the_ground_do_not_include_press() -> None:
+    craft = quadcopter()
+    flight = fly(craft, maneuvers.takeoff(craft, duration=2.0), until=0.4, step=2e-3)
+    assert flight.desired[0, 2] == pytest.approx(craft.standing_height - 1.0)
+    assert flight.position_error.max() < 2e-3
+    swept = ht.sweep(craft, {"seed": [0]}, maneuver=flight.maneuver, until=0.4, integrator="ros2")
+    assert swept.position_error_max.values[0] < 2e-3
+
+
+def test_a_start_below_the_ground_is_named() -> None:
+    craft = quadcopter()
+    low = maneuvers.Maneuver(craft, maneuvers.hover(craft), "low", 1.0, grounded=True)
+    with pytest.raises(ControlError, match=r"0\.11 m below.*standing"):
+        fly(craft, low)
+
+
+def test_a_reference_and_a_plan_are_flown() -> None:
+    craft = quadcopter()
+    still = fly(craft, Reference.set_point(craft.model), until=0.05, step=0.01)
+    assert still.maneuver.name == "reference"
+    assert still.position_error.max() < 1e-9
+    with pytest.raises(ControlError, match="another model"):
+        fly(craft, Reference.set_point(ht.library.pendulum().derive()))
+    with pytest.raises(ControlError, match="Reference or a Plan.*int"):
+        fly(craft, 3)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.thorough
+def test_a_plan_is_flown() -> None:
+    craft = quadcopter()
+    goal = craft.model.neutral()
+    goal[0] = 0.5
+    plan = ht.plan(craft.model, (craft.model.neutral(), np.zeros(6)), (goal, np.zeros(6)), duration=1.5, steps=15)
+    flight = fly(craft, plan)
+    assert flight.maneuver.name == "plan"
+    assert flight.t[-1] == pytest.approx(plan.duration)
+    assert flight.position_error.max() < 0.01

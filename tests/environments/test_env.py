@@ -465,3 +465,27 @@ def test_skrl_trains(tmp_path: Any) -> None:
         env=env, agents=agent, cfg={"timesteps": 1500, "headless": True, "disable_progressbar": True}
     ).train()
     assert lasting() > 1.5 * before
+
+
+def test_efforts_of_joints_limit_the_inputs() -> None:
+    system = ht.System()
+    system.body("arm", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -0.5)))
+    system.input("motor", ht.JointForce("arm", gear=2.0))
+    system.limit("arm", effort=6.0)
+    envs = ht.env(system, "balance", num_envs=2)
+    assert (envs.program.action.lower, envs.program.action.upper) == (pytest.approx([-3.0]), pytest.approx([3.0]))
+    given = ht.env(system, "balance", limits=1.0)
+    assert given.program.action.upper == pytest.approx([1.0])
+
+
+def test_actions_of_a_wrong_shape_are_named() -> None:
+    envs = ht.env("quadcopter", "hover", num_envs=3)
+    envs.reset(seed=0)
+    with pytest.raises(ShapeError, match=r"actions must have shape \(3, 4\), got \(4,\)"):
+        envs.step(np.zeros(4))
+    with pytest.raises(ShapeError, match=r"got \(3, 2\)"):
+        envs.step(np.zeros((3, 2)))
+    alone = envs.single()
+    alone.reset(seed=0)
+    with pytest.raises(ShapeError, match=r"action must have shape \(4,\), got \(3,\)"):
+        alone.step(np.zeros(3))

@@ -67,3 +67,40 @@ def test_accelerometer_in_g(tumbling) -> None:
     force = np.full((len(log["t"]), 3), [0.0, 0.0, 1.0])
     with pytest.warns(LogWarning, match="units of g"):
         ht.identify(model, log | {"accelerometer": force}, ["m"], ["position", "attitude", "accelerometer"], window=0.5)
+
+
+def pendulum_log(count: int, scale: float = 1.0) -> tuple[ht.Model, dict[str, np.ndarray]]:
+    model = ht.library.pendulum().derive()
+    run = ht.simulate(model, ([1.0], [0.0]), until=2.0, step=0.01)
+    q = scale * (run.q + 0.001 * np.random.default_rng(0).standard_normal(run.q.shape))
+    return model, {"t": run.t[:count], "u": np.zeros((count, 1)), "q": q[:count]}
+
+
+def test_angle_in_degrees_is_named() -> None:
+    model, log = pendulum_log(201, scale=180 / np.pi)
+    with pytest.warns(LogWarning, match="'q' reaches 57.*degrees"):
+        ht.identify(model, log, ["l"], ["q"], window=1.0)
+
+
+@pytest.mark.parametrize("count", [101, 102, 150, 200])
+def test_windows_cover_the_whole_log_once(count) -> None:
+    model, log = pendulum_log(count)
+    found = ht.identify(model, log, ["l"], ["q"], window=1.0)
+    assert np.isfinite(found.residuals["q"]).sum() == count
+    low, high = found.intervals["l"]
+    assert low < model.parameters["l"] < high
+
+
+def test_end_of_a_log_narrows_the_interval() -> None:
+    widths = []
+    for count in (101, 200):
+        model, log = pendulum_log(count)
+        low, high = ht.identify(model, log, ["l"], ["q"], window=1.0).intervals["l"]
+        widths.append(high - low)
+    assert widths[1] < 0.75 * widths[0]
+
+
+def test_log_shorter_than_a_window_is_named() -> None:
+    model, log = pendulum_log(201)
+    with pytest.warns(LogWarning, match="log 1 has 50 samples"):
+        ht.identify(model, [log, pendulum_log(50)[1]], ["l"], ["q"], window=1.0)

@@ -50,6 +50,11 @@ def test_small_sweeps_have_pages(tmp_path: Path) -> None:
         assert "Notable points" in page(result)
 
 
+def test_draws_are_counted_on_the_page() -> None:
+    result = ht.sweep(lambda z: {"y": z}, over={"z": ht.normal(0, 1)}, draws=5)
+    assert "5 points: 5 draws." in page(result)
+
+
 def test_missing_integers_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     def count(x: float) -> dict[str, int]:
         if x == 1:

@@ -59,13 +59,13 @@ def test_impossible_points_fail_alone() -> None:
     assert "0.4 samples" in next(iter(swept.causes()))
     swept = ht.sweep(QUAD, {"payload": [-2.0, -0.1, 0.1]}, **SHORT)
     assert swept.outcome.values.tolist() == [5, 0, 0]
-    assert "mass must not be negative" in next(iter(swept.causes()))
+    assert "payload of 'quadcopter' must be at least -0.2" in next(iter(swept.causes()))
 
 
 @pytest.mark.thorough
 def test_a_flight_without_a_part_of_its_mass() -> None:
     assert copters.fly(QUAD, "hover", payload=-0.2, step=0.01, until=0.1).outcome.ok
-    with pytest.raises(ModelError, match="mass must not be negative"):
+    with pytest.raises(ModelError, match="payload of 'quadcopter' must be at least -0.2.* got -1"):
         copters.fly(QUAD, "hover", payload=-1.0, step=0.01, until=0.1)
 
 
@@ -78,6 +78,17 @@ def test_trajectories_with_and_without_wind() -> None:
     for k, speed in enumerate([0.0, 4.0]):
         single = copters.fly(QUAD, "hover", wind=speed, step=0.01, until=0.2)
         assert np.allclose(swept.data["u_t"][k, :, :4], single.run.u[:, :4], rtol=0, atol=1e-12)
+
+
+def test_sweep_and_flight_reject_the_same_payloads() -> None:
+    least = float(QUAD.least_payload())
+    payloads = [1.01 * least, 0.99 * least]
+    with pytest.raises(ModelError, match="payload"):
+        QUAD.with_payload(payloads[0])
+    assert QUAD.with_payload(payloads[1]).describe().inertias["hull"].mass == pytest.approx(QUAD.mass + payloads[1])
+    swept = ht.sweep(QUAD, {"payload": payloads, "mass": [0.9, 0.1]}, **SHORT)
+    assert swept.outcome.values.tolist() == [[5, 5], [0, 5]]
+    assert all("payload" in cause for cause in swept.causes())
 
 
 def test_trajectories_with_different_ages_of_their_measurements() -> None:

@@ -37,6 +37,13 @@ def test_an_incomplete_name_is_answered_with_its_entries() -> None:
         ht.sweep(copters.quadcopter(), {"hul": [1.0, 2.0]}, maneuver="hover")
 
 
+def test_known_names_are_listed_once() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        ht.sweep(copters.quadcopter(), {"zzz": [1.0]}, maneuver="hover")
+    listed = str(caught.value).partition("Known: ")[2].rstrip(".").split(", ")
+    assert len(listed) == len(set(listed))
+
+
 def test_models_made_by_functions_must_have_the_names() -> None:
     with pytest.raises(SweepError, match="'drga'.*Did you mean 'drag'"):
         ht.sweep(cart, {"mass": [1.0, 2.0], "drga": [0.0, 1.0]}, start=([0.0], [1.0]), **TIMES)

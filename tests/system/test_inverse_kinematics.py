@@ -301,3 +301,8 @@ def test_random_robots_against_bounded_least_squares(seed) -> None:
                 best, least_squares(rest, np.zeros(model.nv), bounds=(low, high), args=(base, target), **options).cost
             )
         assert 0.5 * np.sum(rest(np.zeros(model.nv), own, target) ** 2) <= best * (1 + 1e-8) + 1e-16
+
+
+def test_message_of_a_matrix_that_is_not_a_pose() -> None:
+    with pytest.raises(ModelError, match="^pose of 'tool' is not a pose"):
+        ht.PoseTask("tool", np.ones((4, 4)))

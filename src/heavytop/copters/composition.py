@@ -30,6 +30,8 @@ SPEED_NOISE, RATE_NOISE = 0.03, 0.02
 """The same of velocities (m/s) and angular velocities (rad/s)."""
 ROUNDING = 1e-6
 """Relative tolerance of a delay that is a whole number of samples."""
+DEEPEST = 5e-3
+"""Depth (m) of skids in the ground from which on a flight cannot start."""
 LONGEST_DELAY = 2.0
 """Seconds; every sample of a delay is stored."""
 
@@ -362,8 +364,22 @@ class Composition(Value):
                 controller = OnRotors(controller, vehicle)
         return conditions.with_wind(controller)
 
+    def _check_above_ground(self, q: Any, v: Any) -> None:
+        """Raise a ControlError if the skids start deep in the ground."""
+        G, skids = self.vehicle.model.pose("world", "hull", np.asarray(q, dtype=float)), self.vehicle.landing_gear
+        lowest = float(np.min(np.matvec(G[:3, :3], np.asarray(skids.points))[:, 2])) + float(G[2, 3]) - skids.radius
+        if lowest < -DEEPEST:
+            height = self.vehicle.standing_height
+            raise ControlError(
+                f"the flight {self.maneuver.name!r} over the ground z = 0 starts with the skids of {self.vehicle.name!r} {-lowest:.3g} m below it "
+                f"(hull at z = {G[2, 3]:.3g} m; standing it is at {height:.3g} m). Start at z >= {height:.3g} m: heights of landing and takeoff are "
+                "above standing (vehicle.standing_height)."
+            )
+
     def run(self, state: State | None = None) -> Run:
         """Simulate the flight from a state of the vehicle."""
+        if self.maneuver.grounded:
+            self._check_above_ground(*(self.maneuver.start if state is None else state))
         start, (step, period) = self.start(state), self.timing
         return simulate(
             self.plant,

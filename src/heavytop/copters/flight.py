@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._format import Overview, Shown
-from heavytop.control import BaseController, Margins, TiltLimits
+from heavytop.control import BaseController, Margins, Reference, TiltLimits
 from heavytop.copters.composition import LAW_NAMES, ROBUST, Composition, Conditions, as_law, has_sensors
-from heavytop.copters.maneuvers import Maneuver, make
+from heavytop.copters.maneuvers import Maneuver, as_maneuver
 from heavytop.copters.robust_controller import agile_law, robust_controller
 from heavytop.copters.rotor_plant import RotorPlant
 from heavytop.copters.vehicle import COMMANDED, Vehicle
 from heavytop.errors import HeavytopError
 from heavytop.functions import Portable
 from heavytop.geometry import se3, so3
+from heavytop.plan import Plan
 from heavytop.simulate import Ending, Outcome, Run
 
 if TYPE_CHECKING:
@@ -134,8 +135,8 @@ class Flight(Shown, Portable):
 
     @cached_property
     def position_error(self) -> np.ndarray:
-        """(n,) distance of the hull from the reference, m."""
-        return distance_between(self.pose(), self.pose(desired=True))
+        """(n,) distance of the hull from the reference, m; over the ground, from the reference not below standing."""
+        return distance_between(self.pose(), desired_poses(self.vehicle, self.maneuver, self.run))
 
     @cached_property
     def attitude_error(self) -> np.ndarray:
@@ -296,9 +297,15 @@ def flown_poses(vehicle: Vehicle, run: Run, body: str = "hull") -> np.ndarray:
     return np.where(gone[..., None, None], np.nan, pose)
 
 
-def desired_poses(vehicle: Vehicle, maneuver: Maneuver, run: Run, body: str = "hull") -> np.ndarray:
-    """(n, *ones, 4, 4) poses of a body on the reference at the times of a run, with an axis of length one per batch axis."""
-    pose = vehicle.model.pose("world", body, maneuver(run.t)[0])
+def desired_poses(vehicle: Vehicle, maneuver: Maneuver, run: Run) -> np.ndarray:
+    """(n, *ones, 4, 4) poses of the hull on the reference at the times of a run, with an axis of length one per batch axis.
+
+    A reference over the ground that presses the vehicle on it is followed as well as possible where the vehicle stands, so the poses are not below.
+    """
+    pose = vehicle.model.pose("world", "hull", maneuver(run.t)[0])
+    if maneuver.grounded:
+        pose = pose.copy()
+        pose[:, 2, 3] = np.maximum(pose[:, 2, 3], vehicle.standing_height)
     return pose.reshape(len(pose), *(1,) * len(run.batch), 4, 4)
 
 
@@ -317,7 +324,7 @@ def angle_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def fly(
     vehicle: Vehicle,
-    maneuver: Maneuver | str = "looping",
+    maneuver: Maneuver | Reference | Plan | str = "looping",
     law: str | BaseController | Callable[[Vehicle], BaseController] = "energy",
     *,
     limits: bool = True,
@@ -337,7 +344,7 @@ def fly(
 
     Parameters
     ----------
-    vehicle : the vehicle. maneuver : its reference, or the name of one.
+    vehicle : the vehicle. maneuver : the desired motion: a maneuver or its name, or a reference or plan of ``vehicle.model``.
     law : "energy", "particle", "body", or "robust": the energy law with observers, prediction and governor, see :func:`.robust_controller`;
         noise and delay are then those of its sensors. Or your controller: a law, a wrapped one, a regulator or predictive control,
         or a function that returns one for the vehicle. It has its own limits and integrals; one without a reference follows the maneuver.
@@ -368,7 +375,8 @@ def fly(
         conditions = Conditions.of(vehicle, wind, noise, payload, seed, delay)
     if isinstance(maneuver, str):
         report(f"planning {maneuver}")
-        maneuver = make(maneuver, vehicle)
-    composition = Composition(vehicle, maneuver, law, conditions, limits, integral, rotors, step, until)
+    composition = Composition(
+        vehicle, as_maneuver(maneuver, vehicle), law, conditions, limits, integral, rotors, step, until
+    )
     report(f"deriving and compiling the {composition.law_name} law, and flying")
     return Flight.of(composition, composition.run(start))

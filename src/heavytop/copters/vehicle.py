@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from heavytop.control import (
 from heavytop.copters.airframe import Airframe, Rotor
 from heavytop.copters.propulsion import Propulsion
 from heavytop.copters.skids import Skids, typical_skids
-from heavytop.errors import ControlError, unknown_name
+from heavytop.errors import ControlError, ModelError, unknown_name
 from heavytop.functions import Value
 from heavytop.ocp import Limits
 from heavytop.system import GRAVITY as GRAVITY, Inertia, Model, System, Thruster, Wrench, at_defaults
@@ -45,6 +45,8 @@ PAYLOAD_SIZE = (0.06, 0.06, 0.06)
 """Edges (m) of the box of a payload."""
 PAYLOAD_PLACE = (0.0, 0.0, -0.06)
 """Centre (m) of the box on the hull."""
+PAYLOAD_BOX = Inertia(1.0, PAYLOAD_PLACE, np.square(PAYLOAD_SIZE) / 6)
+"""The box with 1 kg."""
 LAWS: Mapping[str, Callable[..., FeedbackLaw]] = {"energy": energy_law, "particle": particle_law, "body": body_law}
 
 
@@ -145,17 +147,58 @@ class Vehicle(Value, Shown):
         given: Array = system.parameter("payload", 0.0) if "payload" in varied else payload
         more: Array = system.parameter("mass", self.mass) - self.mass if "mass" in varied else 0.0
         if "payload" in varied or "mass" in varied or payload:
+            self.check_payload(payload)
             hull = system.describe().inertias["hull"]
-            box = Inertia(1.0, PAYLOAD_PLACE, np.square(PAYLOAD_SIZE) / 6)
-            system.set_inertia(
-                "hull", Inertia.from_moments(hull.moments + given * box.moments + more * Inertia(1.0, hull.com).moments)
-            )
+            moments = hull.moments + given * PAYLOAD_BOX.moments + more * Inertia(1.0, hull.com).moments
+            system.set_inertia("hull", Inertia.from_moments(moments))
         return system
+
+    @cached_property
+    def _hull(self) -> tuple[np.ndarray, np.ndarray]:
+        """Moments (4, 4) of the hull, and of 1 kg in its centre of mass, at the defaults of all parameters."""
+        description = self.describe().describe()
+        hull, parameters = description.inertias["hull"], description.parameters
+        return at_defaults(hull.moments, parameters), at_defaults(Inertia(1.0, hull.com).moments, parameters)
+
+    def least_payload(self, mass: Any = None) -> np.ndarray:
+        """The least payload (...) in kg, mostly negative, with which the hull still has a possible inertia.
+
+        ``mass`` : (...) of the whole vehicle without payload, kg; None: its own. The mass and the moments of the payload's box are missing below the
+        hull, so the least payload is reached long before the mass is zero.
+
+        >>> from heavytop.copters import quadcopter
+        >>> round(float(quadcopter().least_payload()), 3)
+        -0.202
+        """
+        hull, unit = self._hull
+        more = np.asarray(0.0 if mass is None else np.asarray(mass, dtype=float) - self.mass)
+        inverse = np.linalg.inv(np.linalg.cholesky(PAYLOAD_BOX.moments))
+        # hull + payload box >= 0 where payload >= - (least eigenvalue of the hull relative to the box)
+        return -np.linalg.eigvalsh(inverse @ (hull + more[..., None, None] * unit) @ inverse.T)[..., 0]
+
+    def check_payload(self, payload: float, mass: float | None = None) -> None:
+        """Raise a ModelError unless the vehicle with a payload has a possible inertia.
+
+        >>> from heavytop.copters import quadcopter
+        >>> quadcopter().check_payload(-0.1)
+        """
+        least = float(self.least_payload(mass))
+        if payload < least - 1e-9 * self.mass:
+            whole = "" if mass is None else f" with mass = {mass:g} kg"
+            raise ModelError(
+                f"payload of {self.name!r}{whole} must be at least {least:.4g} kg, got {payload:g}: no hull has the inertia that would remain "
+                f"without it (a box of {100 * PAYLOAD_SIZE[0]:g} cm, {-100 * PAYLOAD_PLACE[2]:g} cm below the origin)."
+            )
 
     @property
     def landing_gear(self) -> Skids:
         """Its skids, or typical ones."""
         return self.skids or typical_skids(self.airframe.rotors)
+
+    @property
+    def standing_height(self) -> float:
+        """Height of the hull's origin over the ground z = 0 when the vehicle stands on it, m."""
+        return self.landing_gear.height(self.weight)
 
     def grounded(self) -> Vehicle:
         """The vehicle over the ground z = 0, which its skids touch: its description has the contact, its model and its law do not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from heavytop.compile import Traced, trace_of
 from heavytop.copters import Vehicle
 from heavytop.errors import ModelError
 from heavytop.functions import Value
+from heavytop.ocp import input_bounds, named_limits
 
 HULL = "hull"
 
@@ -253,11 +255,15 @@ def action_of(kind: Any, subject: Any, model: Any, limits: Any, lag: float, peri
 def _bounds(subject: Any, model: Any, limits: Any) -> tuple[np.ndarray, np.ndarray]:
     if limits is None:
         limits = getattr(subject, "limits", None)
+    if limits is None and named_limits(model, model.description.limits, model.u_names):
+        limits = model.description.limits  # efforts of the joints
     if limits is None:
         raise ModelError(
             f"the inputs of {model.name!r} have no limits: give limits=(lower, upper), numbers or one for each of {', '.join(model.u_names)}."
         )
-    pair = limits.bounds(model) if hasattr(limits, "bounds") else limits
+    pair: Any = limits.bounds(model) if hasattr(limits, "bounds") else limits
+    if isinstance(limits, Mapping):
+        pair = input_bounds(model, limits)
     if np.ndim(pair) == 0:
         pair = (-abs(float(pair)), abs(float(pair)))
     low, high = (np.broadcast_to(np.asarray(side, dtype=float), (model.nu,)) for side in pair)

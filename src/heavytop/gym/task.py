@@ -67,7 +67,7 @@ class EnvTask(Brief, Value):
     terminated : ``fn(at) -> ()``, not zero where the episode ends; None: never.
     horizon : s after which an episode is truncated. period : s between actions. substeps : steps of the integrator per action.
     action : "inputs", "rates", "attitude", "velocity" or an :class:`.Action`. lag : time constant of the actuators, s.
-    limits : (lower, upper) of the inputs; None: those of the vehicle.
+    limits : (lower, upper) of the inputs; None: those of the vehicle, or the efforts of the joints (``system.limits``).
     randomized : parameter -> (low, high), drawn for every episode; of multicopters also "payload" (kg) and "drag" (N s/m).
     traced : whether reset, observation, reward and terminated are traced; False: NumPy functions of batches.
 

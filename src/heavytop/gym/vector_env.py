@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from heavytop.compile import BoundSteps
-from heavytop.errors import ShapeError, SimulationError, unknown_name
+from heavytop.errors import ShapeError, SimulationError, unknown_name, wrong_shape
 from heavytop.gym.draws import uniform
 from heavytop.gym.numpy_task import BatchAt
 from heavytop.gym.program import AGE, DONE, GOAL, OBSERVATION, REWARD, EnvProgram
@@ -135,7 +135,11 @@ class NativeVectorEnv(VectorEnv):
         """One action of each environment (n, size)."""
         if not self._begun:
             raise gymnasium.error.ResetNeeded("call reset before step.")
-        self._action[...] = actions
+        given = np.asarray(actions, dtype=float)
+        if given.shape != self._action.shape:
+            hint = f"{self.num_envs} environments with {self._action.shape[1]} entries each, see action_space."
+            raise wrong_shape("actions", self._action.shape, given.shape, hint)
+        self._action[...] = given
         waiting = np.flatnonzero(self._over) if self._over.any() else None
         if waiting is not None and self._mode is AutoresetMode.DISABLED:
             raise SimulationError(
@@ -242,6 +246,9 @@ class SingleEnv(gymnasium.Env):
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         self.vector._over[:] = False  # gymnasium allows steps after the end
-        seen, reward, terminated, truncated, info = self.vector.step(np.asarray(action)[None])
+        given = np.asarray(action, dtype=float)
+        if given.shape != self.action_space.shape:
+            raise wrong_shape("action", self.vector._action.shape[1:], given.shape, "See action_space.")
+        seen, reward, terminated, truncated, info = self.vector.step(given[None])
         own = {name: bool(value[0]) for name, value in info.items() if not name.startswith("_")}
         return seen[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), own

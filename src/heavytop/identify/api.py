@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import IdentificationError, SimulationError
-from heavytop.identify.contradictions import contradictions, unexplained
+from heavytop.identify.contradictions import contradictions, in_degrees, unexplained
 from heavytop.identify.fit import FitSettings, LeastSquares
 from heavytop.identify.outputs import Outputs, free_body
 from heavytop.identify.result import Identification
@@ -49,7 +49,8 @@ def identify(
         :class:`Delay`, :class:`Lag`, :class:`Bias`.
     outputs : measured signals by name, or :class:`MeasuredOutput`.
     inputs : signals of the log that are the inputs of the model, in order; default: "u", or "motors". They are held between samples.
-    window : length of the windows in s (prediction error over many samples); None: one window over each whole log (output error), searched from the
+    window : length of the windows in s (prediction error over many samples); the last window of a log overlaps the one before, whose samples are
+        not compared again. None: one window over each whole log (output error), searched from the
         result of short windows.
     step : of the simulation in s; default: the time between samples, which it must divide.
     huber : multiple of the noise beyond which residuals count linearly, 1.5 for example; None: least squares.
@@ -108,6 +109,8 @@ def identify(
         q, v = np.empty((len(windows), dynamics.nq)), np.empty((len(windows), dynamics.nv))
         for k, trial in enumerate(trials):
             own = windows.log == k
+            if not own.any():
+                continue
             rows = windows.first[own]
             if source is None:
                 q[own], v[own] = (np.asarray(x, dtype=float)[rows] for x in given[k])
@@ -130,8 +133,13 @@ def identify(
     if window is None:
         short = max(2, min(shortest // 4, round(0.5 / trials[0].step)))
         z = search(short, z)[1].point.z
+    for trial in trials:
+        if len(trial) <= length < max(map(len, trials)):
+            text = f"{trial.name} has {len(trial)} samples, too few for a window of {length + 1}: it is not used. Give a shorter window=."
+            warnings.warn(text, LogWarning, stacklevel=2)
     shooting, fit = search(length, z)
-    for text in unexplained(_compared(observed, shooting, fit)) if free_starts else ():
+    compared = _compared(observed, shooting, fit)
+    for text in [*(unexplained(compared) if free_starts else ()), *in_degrees(compared, ("q", *dynamics.q_names))]:
         warnings.warn(text, LogWarning, stacklevel=2)
     return Identification.of(model, shooting, fit, list(inputs), source)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +23,8 @@ NEAR = 0.2
 """Largest relative deviation from a factor."""
 ALIKE = 0.5
 """Least correlation from which conclusions are drawn."""
+UNLIKE = 0.1
+"""Residual relative to the variation of a signal beyond which it is not explained."""
 LATE = 3
 """Samples by which two clocks may differ."""
 
@@ -137,5 +139,22 @@ def unexplained(signals: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[st
             found.append(
                 f"the model explains {name!r} worse than a constant (residual {left:.3g}, variation {spread:.3g}): check units, frames, the order of "
                 "columns and the inputs"
+            )
+    return found
+
+
+def in_degrees(signals: Mapping[str, tuple[np.ndarray, np.ndarray]], coordinates: Sequence[str]) -> list[str]:
+    """Coordinates that exceed a turn and that the model does not explain: name -> (residual, measured) as of :func:`unexplained`."""
+    found = []
+    for name, (residual, measured) in signals.items():
+        if name not in coordinates or residual.shape != measured.shape:
+            continue
+        moved = measured - np.nanmean(measured, axis=0)
+        spread, left = np.sqrt(np.nanmean(moved**2)), np.sqrt(np.nanmean(residual**2))
+        largest = float(np.nanmax(np.abs(measured)))
+        if largest > 2 * np.pi and left > UNLIKE * spread:
+            found.append(
+                f"{name!r} reaches {largest:.3g}, more than a turn if it is an angle in rad, and the model does not explain it (residual {left:.3g}, "
+                f"variation {spread:.3g}): is it in degrees?"
             )
     return found

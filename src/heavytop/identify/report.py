@@ -76,7 +76,9 @@ def _spectrum(ax: Any, found: Identification) -> None:
 
 def _residuals(ax: Any, found: Identification) -> None:
     step = found.shooting.trials[0].step
-    rms = np.sqrt(np.mean((found.fit.shot.residuals / found.fit.noise) ** 2, axis=1))
+    seen = found.shooting.windows.seen.sum(axis=1)
+    total = ((found.fit.shot.residuals / found.fit.noise) ** 2).sum(axis=1)
+    rms = np.sqrt(np.where(seen > 0, total / np.maximum(seen, 1), np.nan))
     for k, name in enumerate(found.noise):
         ax.plot(step * np.arange(len(rms)), rms[:, k], lw=0.9, color=COLORS[k % len(COLORS)], label=name)
     ax.set(

@@ -121,9 +121,11 @@ class Identification(Brief):
     def spectrum(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Residuals by frequency: frequencies (k,) in Hz, channel -> amplitude density (k,), root mean square over the windows per root of Hz.
 
-        White noise is flat; a peak or a rise at low frequencies is a part of the motion that the model does not have.
+        White noise is flat; a peak or a rise at low frequencies is a part of the motion that the model does not have. Of windows that are compared
+        whole, if there are any.
         """
-        r = self.fit.shot.residuals
+        whole = self.shooting.windows.seen.all(axis=(0, 2))
+        r = self.fit.shot.residuals[:, whole] if whole.any() else self.fit.shot.residuals
         n, step = r.shape[0], self.shooting.trials[0].step
         shaped = np.fft.rfft((r - r.mean(axis=0)) * np.hanning(n)[:, None, None], axis=0)
         power = np.mean(np.abs(shaped) ** 2, axis=1) * 2 * step / max(float(np.sum(np.hanning(n) ** 2)), 1e-300)

@@ -42,16 +42,24 @@ class Windows:
 
 
 def cut(trials: Sequence[Trial], outputs: Outputs, length: int, every: int | None = None) -> Windows:
-    """Windows of ``length`` samples, one after the other or every ``every`` samples; those with gaps in the inputs are left out."""
-    log, first = [], []
+    """Windows of ``length`` samples; those with gaps in the inputs are left out.
+
+    They follow one another, and the last one ends with the log: it overlaps the one before, whose samples are not compared again. With ``every``
+    they start every ``every`` samples and are all compared whole.
+    """
+    log, first, known_until = [], [], []
     for k, trial in enumerate(trials):
         bad = np.concatenate([[0], np.cumsum(~trial.usable)])
         starts = np.arange(0, len(trial) - length, every or length)
+        if every is None and len(starts) and starts[-1] + length < len(trial) - 1:
+            starts = np.append(starts, len(trial) - 1 - length)
         clean = bad[np.minimum(starts + length + 1, len(trial))] == bad[starts]
         y0 = np.concatenate([trial.signals[s] for s in outputs.signals], axis=1)[starts]
         starts = starts[clean & np.isfinite(y0).all(axis=1)]
         log += [k] * len(starts)
         first += starts.tolist()
+        overlaps = np.diff(starts) < length if every is None else np.zeros(max(len(starts) - 1, 0), dtype=bool)
+        known_until += [-1] * min(len(starts), 1) + np.where(overlaps, starts[:-1] + length, -1).tolist()
     if not log:
         shortest = min(len(t) for t in trials)
         raise IdentificationError(
@@ -64,6 +72,7 @@ def cut(trials: Sequence[Trial], outputs: Outputs, length: int, every: int | Non
         values = np.stack([trials[k].signals[signal][rows[:, w]] for w, k in enumerate(log)], axis=1)
         known = np.isfinite(values).all(axis=-1, keepdims=True)
         parts.append(np.where(known, values, _filler(signal, values.shape[-1])))
+        known = known & (rows > np.asarray(known_until))[..., None]
         seen.append(np.broadcast_to(known, (*values.shape[:2], size)))
     return Windows(
         np.asarray(log), np.asarray(first), length, np.concatenate(parts, axis=-1), np.concatenate(seen, axis=-1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._files import typed_errors, write_whole
-from heavytop._format import html_text, safe_name
+from heavytop._format import counted, html_text, safe_name
 from heavytop._version import __version__
 from heavytop.show.page import check_ending
 from heavytop.show.palette import SERIES_LIGHT
@@ -72,7 +72,9 @@ def write_sweep(result: Result, path: str | Path, runs: int = 0) -> Path:
 def page(result: Result, links: dict[tuple[int, ...], str] | None = None) -> str:
     """The HTML text of the page."""
     counts = result.outcomes()
-    sizes = " × ".join(f"{result.data.sizes[d]} {d}" for d in result.dims)
+    sizes = " × ".join(
+        counted(result.data.sizes[d], d) if d == DRAW else f"{result.data.sizes[d]} {d}" for d in result.dims
+    )
     ended = ", ".join(f"{n:,} {name}" for name, n in counts.items())
     parts = [
         f"<h1>{html_text(_title(result))}</h1><p class='sub'>{result.points:,} points: {html_text(sizes)}. {html_text(ended)}.</p>"

@@ -30,7 +30,7 @@ from heavytop.copters import (
     on_grid,
     recipe_of,
 )
-from heavytop.copters.maneuvers import Maneuver, make
+from heavytop.copters.maneuvers import Maneuver, as_maneuver
 from heavytop.errors import ControlError, HeavytopError, ModelError, SweepError, unknown_name
 from heavytop.geometry import so3
 from heavytop.simulate import Dynamics, Run, RunSpec, as_dynamics
@@ -105,7 +105,7 @@ class FlightCases(ModelCases):
         own = own_names(as_dynamics(_vehicle(self.subject).model)) if self._one_vehicle else ()
         for name in names:
             if name not in known and name not in own:
-                raise unknown_name("variable of a sweep over flights", name, (*known, *own))
+                raise unknown_name("variable of a sweep over flights", name, dict.fromkeys((*known, *own)))
         if "attitude" in names and {"tilt", "heading"} & set(names):
             raise SweepError("the start has either an attitude or a tilt with a heading, not both.")
 
@@ -179,10 +179,28 @@ class FlightCases(ModelCases):
             bad |= (own["delay"] > LONGEST_DELAY) | ~on_grid(own["delay"], period)
             samples = np.round(own["delay"][~bad] / period)
             longest = max(LEAST_STORED, 1 << (int(np.max(samples, initial=1)) - 1).bit_length())
+        if set(PARAMETERS) & set(own):
+            bad |= self._impossible(settings, own, len(rows))
         for k in np.flatnonzero(bad):
             yield self._error(settings, {n: v[k] for n, v in own.items()}), rows[k : k + 1]
         if not np.all(bad):
             yield settings | {ACTING: acting, "longest": longest}, rows[~bad]
+
+    def _masses(self, settings: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Vehicle, Any, Any]:
+        """The vehicle, and payload and mass (None: its own) of points."""
+        subject = settings.get("vehicle", call(self.subject, settings) if is_function(self.subject) else self.subject)
+        payload = own["payload"] if "payload" in own else self._number("payload", settings)
+        mass = own.get("mass", settings.get("mass", self.given.get("mass")))
+        return _vehicle(subject), payload, call(mass, settings) if is_function(mass) else mass
+
+    def _impossible(self, settings: Mapping[str, Any], own: Values, count: int) -> np.ndarray:
+        """Whether a hull with payload and mass of a point has no possible inertia (count,)."""
+        try:
+            vehicle, payload, mass = self._masses(settings, own)
+        except HeavytopError:
+            return np.zeros(count, dtype=bool)  # the points fail with that error
+        finite = np.nan_to_num(mass, nan=0.0, posinf=0.0, neginf=0.0) if mass is not None else None
+        return np.broadcast_to(payload < vehicle.least_payload(finite) - 1e-9 * vehicle.mass, (count,))
 
     def _error(self, settings: Mapping[str, Any], own: Mapping[str, Any]) -> Exception:
         """The error of an impossible point."""
@@ -191,6 +209,9 @@ class FlightCases(ModelCases):
         }
         try:
             Conditions(**given).delay_samples(self._number("step", settings))
+            if set(PARAMETERS) & set(own) and np.isfinite([own.get(n, 0.0) for n in PARAMETERS]).all():
+                vehicle, payload, mass = self._masses(settings, own)
+                vehicle.check_payload(float(payload), None if mass is None else float(mass))
         except HeavytopError as error:
             return error
         return ModelError(f"settings of a flight must be finite and not negative, got {dict(own)}.")
@@ -208,12 +229,14 @@ class FlightCases(ModelCases):
             s["delay"] = s["step"]
         subject = chosen.get("vehicle", call(self.subject, chosen) if is_function(self.subject) else self.subject)
         vehicle = _vehicle(subject)
-        maneuver = make(s["maneuver"], vehicle) if isinstance(s["maneuver"], str) else s["maneuver"]
+        maneuver = as_maneuver(s["maneuver"], vehicle)
         noise, until, mass = (None if s[name] is None else float(s[name]) for name in ("noise", "until", "mass"))
         conditions = Conditions.of(vehicle, s["wind"], noise, float(s["payload"]), int(s["seed"]), float(s["delay"]))
         law = as_law(s["law"], vehicle)
         limits, rotors, step = bool(s["limits"]), bool(s["rotors"]), float(s["step"])
         varied = tuple(n for n in PARAMETERS if n in acting or (n == "mass" and mass is not None))
+        if mass is not None and not set(PARAMETERS) & set(acting):
+            vehicle.check_payload(conditions.payload, mass)
         composed = Composition(vehicle, maneuver, law, conditions, limits, s["integral"], rotors, step, until, varied)
         if s["lag"] and (rotors or vehicle.full is not None):
             raise ControlError(f"the rotors of {vehicle.name!r} already lag in this flight: omit lag=.")

@@ -388,6 +388,10 @@ class Estimator(Value):
         self._check_inputs(i)
         count = len(i)
         y = {name: numbers(value, f"readings of {name!r}") for name, value in readings.items()}
+        lengths = {len(value) for value in y.values() if value.ndim}
+        if len(lengths) == 1 and lengths != {count}:
+            hint = "Give one row for each row of the readings; the last one is not used."
+            raise wrong_shape("inputs", (*lengths, "...", self.process.ni), i.shape, hint)
         for name, value in y.items():
             if value.ndim < 2 or len(value) != count or value.shape[-1] != self.sensor(name).reading_size:
                 raise wrong_shape(f"readings of {name!r}", (count, "...", self.sensor(name).reading_size), value.shape)

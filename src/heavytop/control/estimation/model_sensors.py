@@ -82,8 +82,9 @@ class ModelSensor(Value):
         for name in ("noise", "bias", "walk"):
             value = np.asarray(getattr(self, name), dtype=float)
             if value.shape not in ((), (self.size,)) or not np.all(np.isfinite(value) & (value >= 0)):
+                several = f" or {self.size} numbers" if self.size > 1 else ""
                 raise ControlError(
-                    f"{name} of {self.label!r} must be a number or {self.size} numbers, not negative, got {getattr(self, name)}."
+                    f"{name} of {self.label!r} must be a number{several}, not negative, got {getattr(self, name)}."
                 )
         if not np.all(np.asarray(self.noise) > 0):
             raise ControlError(f"noise of {self.label!r} must be positive: a filter cannot use a perfect reading.")
@@ -357,7 +358,7 @@ class EncoderSensor(ModelSensor):
 
     Parameters
     ----------
-    coordinates : names of configuration coordinates (``model.q_names``), or with ``rates`` of velocities (``model.v_names``).
+    coordinates : names of configuration coordinates (``model.q_names``), or with ``rates`` of velocities (``model.v_names``); or one name.
 
     Examples
     --------
@@ -365,9 +366,14 @@ class EncoderSensor(ModelSensor):
     2
     """
 
-    coordinates: tuple[str, ...]
+    coordinates: tuple[str, ...] | str
     rates: bool = field(default=False, kw_only=True)
     kind = "encoder"
+
+    def __post_init__(self) -> None:
+        names = (self.coordinates,) if isinstance(self.coordinates, str) else tuple(self.coordinates)
+        object.__setattr__(self, "coordinates", names)
+        super().__post_init__()
 
     @property
     def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -493,6 +493,9 @@ def lqr(
 ) -> LinearQuadratic:
     """Linear-quadratic regulator along a reference: constant at a set point, periodic along a periodic motion, else up to its end.
 
+    The design is in discrete time, for inputs that are held over ``step``: at a set point 0.01 s by default, so the gain differs by a few percent
+    from that of the continuous Riccati equation, which a small ``step`` approaches.
+
     Parameters
     ----------
     model : of the plant.
@@ -508,7 +511,7 @@ def lqr(
     inputs : u_R(times) (n, nu), or constant ones (nu,); default: the inputs the reference requires, for a plan ``plan.inputs``.
     limits : of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or joint limits (``system.limits``, of which efforts apply);
         the input saturates there.
-    step : step of the gains in s; default: 500 steps over the motion, 0.01 s at a set point.
+    step : step of the gains in s, best the sample period of the controller; default: 500 steps over the motion, 0.01 s at a set point.
     parameters : values of the model's parameters by name; default: those of the reference, such as a plan, else the model's.
 
     Examples

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from heavytop.control import Reference
 from heavytop.copters.maneuvers.acrobatics import (
     barrel_roll as barrel_roll,
     flip as flip,
@@ -20,7 +21,7 @@ from heavytop.copters.maneuvers.acrobatics import (
     looping as looping,
     reversible,
 )
-from heavytop.copters.maneuvers.base import Maneuver as Maneuver
+from heavytop.copters.maneuvers.base import Maneuver as Maneuver, sequence as sequence
 from heavytop.copters.maneuvers.paths import (
     along as along,
     circle as circle,
@@ -36,6 +37,7 @@ from heavytop.copters.maneuvers.paths import (
 )
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, unknown_name
+from heavytop.plan import Plan
 
 MANEUVERS: dict[str, Callable[..., Maneuver]] = {
     maneuver.__name__.replace("_", "-"): maneuver
@@ -92,3 +94,28 @@ def make(name: str, vehicle: Vehicle, **options: Any) -> Maneuver:
     if key not in suited(vehicle):
         raise ControlError(f"{vehicle.name!r} cannot fly {key!r}. It can fly: {', '.join(suited(vehicle))}.")
     return MANEUVERS[key](vehicle, **options)
+
+
+def as_maneuver(given: Any, vehicle: Vehicle) -> Maneuver:
+    """The maneuver of a vehicle from a name, a maneuver, a reference or a plan of its model.
+
+    >>> from heavytop.control import Reference
+    >>> from heavytop.copters import quadcopter
+    >>> craft = quadcopter()
+    >>> as_maneuver(Reference.set_point(craft.model), craft).name
+    'reference'
+    """
+    if isinstance(given, str):
+        return make(given, vehicle)
+    if isinstance(given, Maneuver):
+        return given
+    reference = given.reference if isinstance(given, Plan) else given
+    if not isinstance(reference, Reference):
+        raise ControlError(
+            f"a maneuver must be a name, a Maneuver, a Reference or a Plan of {vehicle.name!r}, got {type(given).__name__}."
+        )
+    if reference.model is not vehicle.model and reference.model.key != vehicle.model.key:
+        raise ControlError(
+            f"the reference belongs to another model, {reference.model.name!r}: make it with the model of {vehicle.name!r}, vehicle.model."
+        )
+    return Maneuver(vehicle, reference, "plan" if isinstance(given, Plan) else "reference")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import numbers
-from heavytop.control import Feasibility, Reference
+from heavytop.control import Feasibility, Reference, sequence as joined
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 
@@ -84,6 +84,34 @@ class Maneuver(Reference):
         return values.min(axis=0), values.max(axis=0)
 
 
+def sequence(*maneuvers: Maneuver, name: str = "sequence") -> Maneuver:
+    """Maneuvers of one vehicle one after the other, each starting where the one before ends.
+
+    The flight starts where the first one does, over the ground if one of them is; the beginnings of the others are marked in reports.
+
+    Raises
+    ------
+    ControlError
+        Two of them do not meet, see :func:`heavytop.control.sequence`.
+
+    Examples
+    --------
+    >>> from heavytop.copters import maneuvers, quadcopter
+    >>> craft = quadcopter()
+    >>> maneuvers.sequence(maneuvers.takeoff(craft), maneuvers.landing(craft))
+    Maneuver('sequence' of 'quadcopter', 12 s)
+    """
+    reference = joined(*maneuvers)
+    begins = np.cumsum([0.0, *(m.horizon for m in maneuvers)])
+    moments: list[tuple[float, str]] = []
+    for k, (begin, maneuver) in enumerate(zip(begins.tolist(), maneuvers, strict=False)):
+        moments += [(begin, maneuver.name)] if k else []
+        moments += [(begin + time, label) for time, label in maneuver.moments]
+    first = maneuvers[0]
+    grounded = any(m.grounded for m in maneuvers)
+    return Maneuver(first.vehicle, reference, name, start=first.start, moments=moments, grounded=grounded)
+
+
 def positive(maneuver: str, **given: float) -> None:
     """Raise a ControlError unless all numbers are finite and positive."""
     _check(maneuver, "positive", given, lambda x: x > 0)
@@ -114,6 +142,18 @@ def vector3(what: str, given: Any) -> np.ndarray:
     found = numbers(given, what)
     if found.shape != (3,):
         raise wrong_shape(what, (3,), found.shape, "Give x, y and z.")
+    return _all_finite(what, found)
+
+
+def vector2(what: str, given: Any) -> np.ndarray:
+    """Two finite numbers.
+
+    >>> vector2("at of landing", (3, 0))
+    array([3., 0.])
+    """
+    found = numbers(given, what)
+    if found.shape != (2,):
+        raise wrong_shape(what, (2,), found.shape, "Give x and y.")
     return _all_finite(what, found)
 
 

@@ -20,7 +20,7 @@ from heavytop.control import (
     virtual_reference,
 )
 from heavytop.coordinates import Pose
-from heavytop.copters.maneuvers.base import Maneuver, finite, non_negative, polyline, positive, vector3
+from heavytop.copters.maneuvers.base import Maneuver, finite, non_negative, polyline, positive, vector2, vector3
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError
 from heavytop.functions import recipe
@@ -293,7 +293,12 @@ def transport(
 
 @recipe
 def landing(
-    vehicle: Vehicle, height: float = 1.0, duration: float = 2.0, settle: float = 2.0, press: float = 1.0
+    vehicle: Vehicle,
+    height: float = 1.0,
+    duration: float = 2.0,
+    settle: float = 2.0,
+    press: float = 1.0,
+    at: Any = (0.0, 0.0),
 ) -> Maneuver:
     """Descend to a little above the ground, touch down slowly on the skids and stay.
 
@@ -302,7 +307,7 @@ def landing(
     Parameters
     ----------
     height : of the start over standing, m. duration : of the descent, s; touching down takes as long. settle : time afterwards, s.
-    press : depth of the end of the reference, m.
+    press : depth of the end of the reference, m. at : (2,) x and y of the place, m.
 
     Examples
     --------
@@ -312,9 +317,10 @@ def landing(
     """
     positive("landing", height=height, duration=duration, press=press)
     non_negative("landing", settle=settle)
-    standing = vehicle.landing_gear.height(vehicle.weight)
+    x, y = vector2("at of landing", at)
+    standing = vehicle.standing_height
     near = min(CLOSE, 0.5 * height)
-    descent = rest_to_rest((0.0, 0.0, standing + height), (0.0, 0.0, standing + near), duration, begin=0.5)
+    descent = rest_to_rest((x, y, standing + height), (x, y, standing + near), duration, begin=0.5)
     last = rest_to_rest((0.0, 0.0, 0.0), (0.0, 0.0, -near - press), duration, begin=0.5 + duration)
     moments = [(0.5, "descent"), (0.5 + duration, "touching down")]
     return along(
@@ -330,7 +336,12 @@ def landing(
 
 @recipe
 def takeoff(
-    vehicle: Vehicle, height: float = 1.0, duration: float = 3.0, settle: float = 2.0, press: float = 1.0
+    vehicle: Vehicle,
+    height: float = 1.0,
+    duration: float = 3.0,
+    settle: float = 2.0,
+    press: float = 1.0,
+    at: Any = (0.0, 0.0),
 ) -> Maneuver:
     """Take off from the skids to a height.
 
@@ -339,6 +350,7 @@ def takeoff(
     Parameters
     ----------
     height : of the end over standing, m. duration : of the ascent, s. settle : time afterwards, s. press : depth of the start, m.
+    at : (2,) x and y of the place, m.
 
     Examples
     --------
@@ -348,9 +360,10 @@ def takeoff(
     """
     positive("takeoff", height=height, duration=duration, press=press)
     non_negative("takeoff", settle=settle)
-    standing = vehicle.landing_gear.height(vehicle.weight)
-    curve = rest_to_rest((0.0, 0.0, standing - press), (0.0, 0.0, standing + height), duration, begin=0.5)
-    start = (_placed(vehicle, (0.0, 0.0, standing)), np.zeros(vehicle.model.nv))
+    x, y = vector2("at of takeoff", at)
+    standing = vehicle.standing_height
+    curve = rest_to_rest((x, y, standing - press), (x, y, standing + height), duration, begin=0.5)
+    start = (_placed(vehicle, (x, y, standing)), np.zeros(vehicle.model.nv))
     moments = [(0.5, "ascent"), (0.5 + duration, "up")]
     return along(
         vehicle,

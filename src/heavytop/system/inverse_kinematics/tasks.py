@@ -243,7 +243,7 @@ class PoseTask(KinematicTask):
     priority: int = 1
 
     def __post_init__(self) -> None:
-        what = f"pose of {self.title}"
+        what = self.title
         pose = numbers(self.pose, what)
         if pose.shape[-2:] != (4, 4):
             raise wrong_shape(what, ("...", 4, 4), pose.shape, "A point (..., 3) is a PositionTask.")
