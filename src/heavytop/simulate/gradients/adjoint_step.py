@@ -322,7 +322,7 @@ class _Adjoint:
         self.buffers[flag] = ()
         body.append(Call(label, (*(last + bar(n) for n in carried), *(bar(n) for n in carried)), (flag,)))
         into += [self._copy(bar(name), given + bar(name)) for name in carried]
-        into.append(Repeat(tuple(body), ROUNDS, flag))
+        into += [self._zeros([flag]), Repeat(tuple(body), ROUNDS, flag)]
 
     # --- small calls -----------------------------------------------------------------------------------------------------------
 

@@ -154,7 +154,7 @@ class _Tangent:
         sizes = [self.graph.size(name) for name in carried]
         self.functions[f"converged {sizes}"] = converged(sizes)
         inner.append(Call(f"converged {sizes}", (*before, *(dot(name) for name in carried)), (flag,)))
-        result.append(Repeat(tuple(inner), ROUNDS, flag))
+        result += [self._zeros([flag]), Repeat(tuple(inner), ROUNDS, flag)]  # pyright: ignore[reportArgumentType]
         return result
 
     def _zeros(self, names: Sequence[str]) -> Call | None:
