@@ -143,7 +143,7 @@ def first_sentence(text: str) -> str:
     'A joint of two bodies, ``a . b``.'
     """
     paragraph = " ".join(text.split("\n\n")[0].split())
-    sentence = re.match(r"(``.*?``|[^`]|`(?!`))*?(?<!\beq)(?<!\beqs)\.(?= )", paragraph)
+    sentence = re.match(r"((?>``.*?``)|[^`]|`(?!`))*?(?<!\beq)(?<!\beqs)\.(?= )", paragraph)
     return sentence[0] if sentence else paragraph
 
 
