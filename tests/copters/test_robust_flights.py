@@ -257,7 +257,7 @@ def test_a_flight_that_tumbles_is_lost() -> None:
     assert flight.margins is not None
     spinning = flight.run.v.copy()
     spinning[:, 3] = 30.0
-    run = SimpleNamespace(outcome=flight.run.outcome, v=spinning, q=flight.run.q, t=flight.run.t)
+    run = SimpleNamespace(outcome=flight.run.outcome, v=spinning, q=flight.run.q, t=flight.run.t, batch=())
     lost = replace(flight, run=run).outcome  # pyright: ignore[reportArgumentType]
     assert lost.ending is Ending.lost
     assert not lost.ok
