@@ -15,6 +15,7 @@ from heavytop.copters import (
     Rotor,
     RotorPlant,
     Vehicle,
+    bicopter,
     hexacopter,
     load,
     multicopter,
@@ -22,6 +23,7 @@ from heavytop.copters import (
     quadcopter,
     ring,
     robust_controller,
+    tricopter,
 )
 from heavytop.simulate import simulate
 from heavytop_bench.reality import FAR, SPREAD, starts
@@ -61,6 +63,12 @@ def skewed_quadcopter() -> Vehicle:
     return described("skewed quadcopter", 0.8, (0.006, 0.009, 0.013), rotors, 2.6, 0.03, com=(0.02, 0.0, 0.0))
 
 
+def tilting_vehicle(make: Callable[..., Vehicle], lift: float = 2.2) -> Vehicle:
+    """One with tilting rotors whose largest thrusts are ``lift`` times its weight."""
+    free = make()
+    return make(thrust=(0.0, lift * free.weight / len(free.airframe.rotors)))
+
+
 VEHICLES: Mapping[str, Callable[[], Vehicle]] = {
     "Hummingbird": lambda: load("hummingbird"),
     "racer": lambda: load("racer"),
@@ -71,6 +79,8 @@ VEHICLES: Mapping[str, Callable[[], Vehicle]] = {
     "9 kg hexacopter": heavy_hexacopter,
     "35 g quadcopter": tiny_quadcopter,
     "quadcopter, 2 cm off": skewed_quadcopter,
+    "tricopter": lambda: tilting_vehicle(tricopter),
+    "bicopter": lambda: tilting_vehicle(bicopter),
 }
 
 

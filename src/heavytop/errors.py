@@ -45,7 +45,7 @@ class PlanError(HeavytopError, ValueError):
 
 
 class CompileError(HeavytopError, RuntimeError):
-    """Native code could not be made or loaded."""
+    """Native code could not be built or loaded."""
 
 
 class FileFormatError(HeavytopError, ValueError):
@@ -61,11 +61,11 @@ class IdentificationError(HeavytopError, ValueError):
 
 
 class SweepError(HeavytopError, ValueError):
-    """An impossible sweep, or a store of another sweep."""
+    """An impossible sweep, or a store that belongs to another sweep."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The suggestion at the end of a message about a name: the nearest known name or the first entries of that body; empty if none is near.
+    """The suggestion at the end of a message about a name: the closest known name or the first entries of that body; empty if none is close.
 
     >>> did_you_mean("axsi", ["origin", "axis"])
     " Did you mean 'axis'?"
@@ -91,7 +91,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError:
-    """The error for an undeclared name, with the nearest declared ones.
+    """The error for an undeclared name, with the closest declared ones.
 
     >>> str(unknown_name("body", "hul", ["world", "hull"]))
     "unknown body 'hul'. Did you mean 'hull'? Known: 'world', 'hull'."

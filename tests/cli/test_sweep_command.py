@@ -76,6 +76,7 @@ def test_everything_as_json(study: Path, tmp_path: Path) -> None:
         return json.loads(result.stdout)
 
     assert read(study, "--dry-run")["points"] == 12
+    assert "12 points, 4 g x 3 draws" in run(study, "--dry-run")[1]
     made = read(study, "--store", store, "--page", page)
     assert (made["points"], made["dimensions"], made["outcomes"]) == (12, {"g": 4, "draw": 3}, {"finished": 12})
     assert made["measures"]["speed"]["unit"] == "rad/s"

@@ -34,8 +34,10 @@ def test_the_surface_passes_through_its_points_with_order_4_between() -> None:
 def test_grids_that_make_no_surface_raise_errors() -> None:
     with pytest.raises(ModelError, match=r"\(3, 5\)"):
         ht.HeightGrid(np.zeros((3, 5)), (0, 1), (0, 1))
-    with pytest.raises(ModelError, match="rising"):
+    with pytest.raises(ModelError, match="ascending"):
         ht.HeightGrid(np.zeros((4, 4)), (1, 0), (0, 1))
+    with pytest.raises(ModelError, match="x must be the first and last position"):
+        ht.HeightGrid(np.zeros((4, 4)), 1.0, (0, 1))  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="2500"):
         ht.HeightGrid(np.zeros((60, 60)), (0, 1), (0, 1))
 

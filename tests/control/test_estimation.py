@@ -555,3 +555,27 @@ def test_one_name_and_messages_of_sensors_and_inputs() -> None:
     start = found.begin(model.neutral(), np.zeros(model.nv))
     with pytest.raises(ShapeError, match=r"inputs must have shape \(6, "):
         found.filter(start, np.zeros((5, model.nu)), {"encoder": np.zeros((6, 1))})
+
+
+def test_wrong_options_of_filters_are_named() -> None:
+    model = ht.library.pendulum().derive()
+    sensor = EncoderSensor(model.q_names, noise=0.01)
+    for wrong in (-1.0, np.nan, np.inf):
+        with pytest.raises(ControlError, match=r"disturbance.*'pendulum'.*not negative, got"):
+            ht.estimator(model, [sensor], H, disturbance=wrong)
+    with pytest.raises(ShapeError, match=r"disturbance.*\(1,\), got \(2,\)"):
+        ht.estimator(model, [sensor], H, disturbance=[0.1, 0.2])
+    with pytest.raises(ControlError, match=r"sensors=.*got str: 'encoder'"):
+        ht.estimator(model, ["encoder"], H, disturbance=0.1)  # pyright: ignore[reportArgumentType]
+    own = ht.estimator(model, [sensor], H, disturbance=0.1)
+    z, u, readings = own.begin([0.5], [0.0]), np.zeros((5, 1)), {"encoder": np.full((5, 1), 0.5)}
+    for wrong in (0, -1, 1.5, np.nan):
+        with pytest.raises(ControlError, match=r"every.*at least 1, got"):
+            own.filter(z, u, readings, every=wrong)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ShapeError, match=r"start.*7.*got \(6,\)"):
+        own.filter(z[:-1], u, readings)
+    with pytest.raises(ControlError, match=r"v of 'pendulum' must be finite"):
+        own.begin([0.5], [np.nan])
+    for wrong in (0, -1):
+        with pytest.raises(ControlError, match=r"samples.*at least 1, got"):
+            own.observability([0.1], [0.0], samples=wrong)

@@ -10,18 +10,20 @@ import pytest
 from heavytop_bench import fleet
 
 import heavytop as ht
-from heavytop.control import Filtered, Hull, Sensors, Tuning, hover_levels
+from heavytop.control import ConstantWind, Filtered, Hull, Sensors, Tuning, Windy, hover_levels
 from heavytop.copters import (
     Authority,
     RotorPlant,
     Vehicle,
     agile_frequencies,
     agile_law,
+    bicopter,
     load,
     multicopter,
     quadcopter,
     ring,
     robust_controller,
+    tricopter,
 )
 from heavytop.copters.robust_controller import TYPICAL_SENSORS
 from heavytop.geometry import so3
@@ -109,10 +111,33 @@ def test_poles_hold_for_a_centre_of_mass_that_is_not_the_origin() -> None:
     np.testing.assert_allclose(np.poly(b), np.poly(a), rtol=1e-6)
 
 
+def test_the_force_that_accompanies_a_moment() -> None:
+    """Forces of the bicopter act at two heights above its centre of mass; parallel and all wrenches need none."""
+    arm, height, inclination = 0.25, 0.1, np.deg2rad(15.0)
+    found = Hull.of(bicopter(arm=arm, height=height, inclination=inclination).model).sideways
+    np.testing.assert_allclose(found[0], [0, 1 / height, 0], atol=1e-12)
+    np.testing.assert_allclose(found[1], [-1 / (arm / np.tan(inclination) + height), 0, 0], atol=1e-12)
+    for craft in (quadcopter(), tricopter()):
+        assert not Hull.of(craft.model).sideways.any()
+
+
+@pytest.mark.thorough
+def test_a_bicopter_balances_a_moment_by_the_wind() -> None:
+    """The wind acts on the rotors above the centre of mass: the hull leans further than against the force alone."""
+    craft = fleet.VEHICLES["bicopter"]()
+    plant = RotorPlant(craft, wind=True)
+    control = Windy(
+        robust_controller(craft, Sensors()).with_reference(craft.model.neutral()), ConstantWind((6.0, 0.0, 0.0))
+    )
+    start = plant.start(craft.model.neutral(), np.zeros(6))
+    run = ht.simulate(plant, start, 8.0, 5e-3, control=control, balance=False)
+    assert np.linalg.norm(run.q[-1, :3]) < 0.02
+
+
 # --- flights ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["Crazyflie", "9 kg hexacopter", "quadcopter, 2 cm off"])
+@pytest.mark.parametrize("name", ["Crazyflie", "9 kg hexacopter", "quadcopter, 2 cm off", "bicopter"])
 @pytest.mark.thorough
 def test_every_start_of_every_vehicle_recovers(name: str) -> None:
     craft = fleet.VEHICLES[name]()
@@ -123,7 +148,7 @@ def test_every_start_of_every_vehicle_recovers(name: str) -> None:
     assert 0.3 * worst < flown[0].drop < worst
 
 
-@pytest.mark.parametrize("name", ["Hummingbird", "9 kg hexacopter"])
+@pytest.mark.parametrize("name", ["Hummingbird", "9 kg hexacopter", "tricopter", "bicopter"])
 @pytest.mark.thorough
 def test_the_least_sample_rate_is_kept(name: str) -> None:
     craft = fleet.VEHICLES[name]()

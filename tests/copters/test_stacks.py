@@ -130,6 +130,88 @@ def test_mixer_of_betaflight_has_its_signs() -> None:
         assert np.sign(yaw) == rotor.spin
 
 
+def tailed_tricopter() -> copters.Vehicle:
+    """Two fixed rotors in front; the third one, behind, tilts by a servo."""
+    a, common = np.pi / 3, {"thrust": (0.0, 9.0)}
+    rotors = [
+        Rotor((0.25 * np.cos(a), 0.25 * np.sin(a), 0.0), drag_ratio=0.018, **common),
+        Rotor((-0.25, 0.0, 0.0), drag_ratio=-0.018, tilt=(0.0, 1.0, 0.0), tilt_range=(-0.6, 0.5), **common),
+        Rotor((0.25 * np.cos(a), -0.25 * np.sin(a), 0.0), drag_ratio=0.018, **common),
+    ]
+    return multicopter(rotors, 1.2, (0.013, 0.013, 0.024), name="tailed tricopter")
+
+
+@dataclass(frozen=True)
+class Tilted(Steady):
+    """Three motors at one speed, and a servo at one deflection."""
+
+    deflection: float = 0.5
+    servos: bool = True
+
+    def exchange(self, seen, sticks, desired):
+        return [self.command] * 3 + [self.deflection]
+
+
+@pytest.mark.parametrize(("deflection", "angle"), [(0.5, 0.25), (-0.5, -0.3)])
+def test_servos_tilt_rotors_by_their_share_of_the_range(deflection: float, angle: float) -> None:
+    craft = tailed_tricopter()
+    flight = fly(craft, "hover", Tilted(0.8, deflection=deflection), until=0.02)
+    np.testing.assert_allclose(craft.airframe.tilts(flight.u)[-1], (0.0, angle, 0.0), atol=1e-12)
+    np.testing.assert_allclose(craft.airframe.thrusts(flight.u)[-1], 3 * [0.64 * 9.0], rtol=1e-12)
+    slow = [rotor if rotor.tilt is None else replace(rotor, tilt_rate=2.0) for rotor in craft.airframe.rotors]
+    slow = multicopter(slow, 1.2, (0.013, 0.013, 0.024), name="slow")
+    flight = fly(slow, "hover", Tilted(0.8, deflection=deflection), until=0.02)
+    changes = np.diff(slow.airframe.tilts(flight.u)[:, 1])
+    assert np.abs(changes).max() == pytest.approx(2.0 * 2e-3)  # the largest change of the tilt in a sample
+    dead = fly(craft, "hover", stacks.StackController(craft, Tilted(0.8), failures={1: 0.0, 2: 0.01}), until=0.02)
+    np.testing.assert_allclose(craft.airframe.thrusts(dead.u)[-1], (0.64 * 9.0, 0.0, 0.0), rtol=1e-12)
+
+
+def test_servos_need_a_range() -> None:
+    with pytest.raises(ControlError, match="tilt_range"):
+        fly(copters.tricopter(thrust=(0.0, 9.0)), "hover", Tilted(0.5))
+
+
+@pytest.mark.parametrize("craft", [tailed_tricopter(), copters.tricopter(thrust=(0.0, 9.0), tilt=(-0.6, 0.6))])
+def test_servo_of_betaflight_does_the_yaw(craft: copters.Vehicle) -> None:
+    lines = stacks.Betaflight(settings={"p_yaw": 90}).lines(craft)
+    assert lines[0] == "mixer CUSTOMTRI"
+    assert [line.split()[-1] for line in lines if line.startswith("mmix ") and line != "mmix reset"] == 3 * ["0.000"]
+    assert "smix 0 5 2 -100 0 0 100 0" in lines
+    assert [line for line in lines if "p_yaw" in line][-1] == "set p_yaw = 90"  # yours come last
+
+    class Program:
+        """Three motors, then the servo: to the right by 0.4 of its range."""
+
+        def receive(self):
+            return [struct.pack("<Hxx16f", 3, 1500.0, 1600.0, 1700.0, 1700.0, *12 * [0.0])]
+
+        def send(self, receiver, state):
+            """Nothing to keep."""
+
+    signs = stacks.betaflight.rudders(craft)
+    link = stacks.betaflight.BetaflightLink(Program(), 1.25e-4, 3, signs)  # pyright: ignore[reportArgumentType]
+    level = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    seen = stacks.Measurements(0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 9.81), level, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    link.step(seen, stacks.Sticks(), armed=True)
+    motors, deflections = link.commands[:3], iter(link.commands[3:])
+    np.testing.assert_allclose(motors, (0.5, 0.6, 0.7), rtol=1e-6)
+    moment = 0.0  # about z, of unit thrusts: axis cos - tilt sin at p
+    for rotor in craft.airframe.rotors:
+        if rotor.tilt is not None:
+            deflection = next(deflections)
+            assert abs(deflection) == pytest.approx(0.4)
+            moment += np.cross(rotor.at, -np.sin(0.6 * deflection) * rotor.tilt)[2]
+    assert moment < -0.05
+
+
+def test_a_servo_without_moment_about_z_raises() -> None:
+    centre = Rotor((0.0, 0.0, 0.1), thrust=(0.0, 9.0), tilt="x", tilt_range=(-0.6, 0.6))
+    craft = multicopter([*quadcopter().airframe.rotors, centre], 1.2, (0.013, 0.013, 0.024), name="centred")
+    with pytest.raises(stacks.StackError, match="rotor 4"):
+        stacks.betaflight.rudders(craft)
+
+
 def test_betaflight_gets_place_velocity_and_pressure() -> None:
     """Longitude, latitude, altitude; east, north, up; the pressure of that altitude. World axes are north, west, up."""
     sent: list[tuple[float, ...]] = []
@@ -351,6 +433,22 @@ def test_betaflight_flies_other_airframes(name: str) -> None:
 
 
 @pytest.mark.stacks
+def test_betaflight_flies_tricopters_by_their_servos() -> None:
+    """The servo balances the torques of the propellers: sin(angle) = (0.018 F1 - 0.018 F2 + 0.018 F3) / (0.25 F2), equal thrusts."""
+    craft = tailed_tricopter()
+    flight = fly(craft, "hover", stacks.Betaflight(), rotors=True, until=3.0)
+    assert flight.outcome.ok
+    assert flight.position_error.max() < 0.3
+    tilt = craft.airframe.tilts(flight.u)[flight.t > 2.5, 1].mean()
+    assert tilt == pytest.approx(-np.arcsin(0.018 / 0.25), abs=np.radians(0.5))
+    assert np.abs(flight.run.v[flight.t > 2.5, 5]).max() < 0.05
+    full = copters.tricopter(thrust=(0.0, 9.0), tilt=(-0.6, 0.6))
+    flight = fly(full, "hover", stacks.Betaflight(), rotors=True, until=2.0)
+    assert flight.outcome.ok
+    assert flight.position_error.max() < 0.3
+
+
+@pytest.mark.stacks
 def test_betaflight_carries_a_load() -> None:
     craft = copters.quadcopter_with_load(load_mass=0.2, cable=1.0)
     flight = fly(craft, "hover", stacks.Betaflight(), rotors=True, until=4.0)
@@ -444,10 +542,29 @@ def test_betaflight_flies_a_y6_while_its_arm_works() -> None:
 
 
 @pytest.mark.stacks
-def test_betaflight_takes_off_from_the_ground_and_lands_on_it(craft) -> None:
-    up = fly(craft, "takeoff", stacks.Betaflight())
+@pytest.mark.parametrize("craft", [quadcopter(), tailed_tricopter()], ids=["quadcopter", "tricopter"])
+def test_betaflight_takes_off_from_the_ground_and_hovers_at_the_given_height(craft) -> None:
+    """The set point of the pilot ends 1.3 m above the standing vehicle; from a second after the ascent on it is within 0.3 m, here 0.15 m of it."""
+    wanted: list[stacks.Desired] = []
+    pilot = stacks.PositionPilot(craft)
+
+    def watched(seen, desired):
+        wanted.append(desired)
+        return pilot(seen, desired)
+
+    start = craft.standing_height
+    controller = stacks.StackController(craft, stacks.Betaflight(), pilot=watched)
+    up = fly(craft, maneuvers.takeoff(craft, height=1.3, settle=3.0), controller)
     assert up.outcome.ok
-    assert up.position_error[-1] < 0.3
+    assert up.run.q[0, 2] == pytest.approx(start, abs=1e-6)
+    assert wanted[-1].position == pytest.approx((0.0, 0.0, start + 1.3), abs=1e-9)
+    hovering = up.t > 4.5
+    assert np.abs(up.run.q[hovering, 2] - (start + 1.3)).max() < 0.15
+    assert up.position_error[hovering].max() < 0.3
+
+
+@pytest.mark.stacks
+def test_betaflight_lands(craft) -> None:
     down = fly(craft, "landing", stacks.Betaflight())
     assert down.outcome.ok
     assert np.abs(down.run.v[-1]).max() < 1e-3

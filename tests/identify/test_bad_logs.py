@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
+from heavytop.errors import IdentificationError
 from heavytop.identify import LogWarning
 
 
@@ -104,3 +105,62 @@ def test_log_shorter_than_a_window_is_named() -> None:
     model, log = pendulum_log(201)
     with pytest.warns(LogWarning, match="log 1 has 50 samples"):
         ht.identify(model, [log, pendulum_log(50)[1]], ["l"], ["q"], window=1.0)
+
+
+N = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])  # ENU <-> NED
+D = np.diag([1.0, -1.0, -1.0])  # FLU <-> FRD
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda log, R: {"position": log["position"] * [1, 1, -1]},
+        lambda log, R: {"position": log["position"] @ N},
+        lambda log, R: {"position": 1e3 * log["position"]},
+        lambda log, R: {"attitude": ht.geometry.quaternion_from_rotation(R @ D)},
+        lambda log, R: {"attitude": np.roll(log["attitude"], -1, axis=1)},
+        lambda log, R: {"position": log["position"] @ N, "attitude": ht.geometry.quaternion_from_rotation(N @ R @ D)},
+        lambda log, R: {"u": log["u"][:, [1, 0, 3, 2]]},
+    ],
+    ids=["z down", "NED", "mm", "FRD", "xyzw", "all NED and FRD", "motors"],
+)
+def test_flipped_frames_are_named_by_the_residuals_of_poses_alone(tumbling, change) -> None:
+    model, log = tumbling
+    poses = {name: log[name] for name in ("t", "u", "position", "attitude")}
+    noise = 1e-3 * np.random.default_rng(1).standard_normal(log["position"].shape)
+    R = ht.geometry.quaternion.rotation_from_quaternion(log["attitude"])
+    wrong = poses | change(log, R)
+    with pytest.warns(LogWarning, match=r"does not explain '(position|attitude)\[\d\]' better than a straight line"):
+        ht.identify(
+            model, wrong | {"position": wrong["position"] + noise}, ["m", "J_1", "J_2"], ["position", "attitude"]
+        )
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3, 3e-2])
+def test_right_frames_have_no_warnings(tumbling, noise, recwarn) -> None:
+    model, log = tumbling
+    poses = {name: log[name] for name in ("t", "u", "position", "attitude")}
+    poses["position"] = poses["position"] + noise * np.random.default_rng(1).standard_normal(log["position"].shape)
+    ht.identify(model, poses, ["m", "J_1", "J_2"], ["position", "attitude"])
+    assert [w for w in recwarn.list if issubclass(w.category, LogWarning)] == []
+
+
+def test_velocities_predicted_from_measured_starts_in_a_wrong_frame(tumbling) -> None:
+    model, log = tumbling
+    wrong = log | {name: log[name] * [1, 1, -1] for name in ("position", "velocity")}
+    with pytest.warns(LogWarning, match=r"'velocity\[2\]' better than a constant"):
+        ht.identify(model, wrong, ["m"], ["position", "attitude", "velocity", "gyro"], free_starts=False)
+
+
+def test_attitudes_of_a_log_are_rounded_not_scaled(tumbling, recwarn) -> None:
+    model, log = tumbling
+    found = ht.identify(model, log | {"attitude": log["attitude"].round(3)}, ["m"], ["position", "attitude"])
+    assert found.values["m"] == pytest.approx(model.parameters["m"], rel=1e-2)
+    with pytest.raises(IdentificationError, match=r"'attitude'.*length 1.*sample 0 has the length 2"):
+        ht.identify(model, log | {"attitude": 2 * log["attitude"]}, ["m"], ["position", "attitude"])
+
+
+def test_times_in_milliseconds_are_named() -> None:
+    model, log = pendulum_log(201)
+    with pytest.raises(IdentificationError, match=r"window.*10 s.*seconds"):
+        ht.identify(model, log | {"t": 1000 * log["t"]}, ["l"], ["q"], window=1.0)

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import heavytop as ht
 from heavytop.cli import app
+from heavytop.compile import Kernel
 from heavytop.copters import CommandPlant, catalogue, load
 from heavytop.errors import FileFormatError, IdentificationError
 from heavytop.geometry import quaternion, so3
@@ -160,6 +161,26 @@ def constant_rate(log, samples: int, every: int) -> dict[str, float]:
         "angular_velocity": w[k] - w[k + samples],
     }
     return {name: float(np.linalg.norm(e, axis=1).mean()) for name, e in errors.items()}
+
+
+def test_rotors_that_speed_up_turn_the_body() -> None:
+    """d/dt (J omega + h) = -omega x (J omega + h), with the momentum h of four rotors that turn against their torques."""
+    vehicle = load("crazyflie")
+    plain, plant = CommandPlant(vehicle, trim=False), CommandPlant(vehicle, trim=False, spin=True)
+    assert plant.u_names == (*plain.u_names, "given0", "given1", "given2", "given3")
+    q, v = vehicle.model.neutral(), np.array([0.0, 0.0, 0.0, 2.0, -1.0, 0.5])
+    lagging, given = np.array([0.5, 0.6, 0.55, 0.7]), np.array([0.6, 0.5, 0.75, 0.9])
+    lag, momentum = 0.04, 2e-6
+    signs = np.sign([rotor.drag_ratio for rotor in vehicle.airframe.rotors])
+    h, h_dot = (-np.array([0, 0, momentum * (signs @ c)]) for c in (lagging, (given - lagging) / lag))
+    known = dict(zip(plant.parameter_names, plant.parameter_vector().tolist(), strict=True))
+    J = np.array([known[f"moment_{axis}"] for axis in "xyz"])
+    expected = (-h_dot - np.cross(v[3:], h)) / J
+    p = plant.parameter_vector({"spin_torque": momentum / lag, "spin_momentum": momentum})
+    a = Kernel(plant.motion())(q, v, np.concatenate([lagging, given]), p)[1]
+    b = Kernel(plain.motion())(q, v, lagging, plain.parameter_vector())[1]
+    assert np.allclose((a - b)[3:], expected, rtol=1e-9)
+    assert np.array_equal(a[:3], b[:3])
 
 
 @pytest.mark.slow

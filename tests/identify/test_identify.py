@@ -7,7 +7,7 @@ import pytest
 from noisy_logs import Case, car, four_bar, furuta, quadcopter, waves
 
 import heavytop as ht
-from heavytop.errors import IdentificationError, UnknownNameError
+from heavytop.errors import IdentificationError, ShapeError, UnknownNameError
 from heavytop.identify import (
     Bias,
     BodyInertia,
@@ -185,3 +185,33 @@ def test_wrong_requests() -> None:
         ht.identify(model, log | {"q": np.nan * log["q"]}, ["l"], ["q"])
     with pytest.raises(IdentificationError, match="low < high"):
         UnknownParameter("l", low=2.0, high=1.0)
+
+
+def test_wrong_options_and_missing_inputs() -> None:
+    model, log = pendulum_log()
+    for wrong in (-1.0, 0.0, np.nan, np.inf):
+        with pytest.raises(IdentificationError, match=r"huber.*positive.*got"):
+            ht.identify(model, log, ["l"], ["q"], huber=wrong)
+    with pytest.raises(IdentificationError, match=r"most_steps.*got 0"):
+        ht.identify(model, log, ["l"], ["q"], most_steps=0)
+    silent = {key: value for key, value in log.items() if key != "u"}
+    with pytest.raises(IdentificationError, match=r"log 0 has no inputs.*'u' \(1 columns\).*inputs="):
+        ht.identify(model, silent, ["l"], ["q"])
+    with pytest.raises(IdentificationError, match=r"outputs=.*once"):
+        ht.identify(model, log, ["l"], ["q", "q"])
+    for wrong in (np.nan, np.inf, 0.0, -1.0):
+        with pytest.raises(IdentificationError, match=r"window.*0\.02 s, got"):
+            ht.identify(model, log, ["l"], ["q"], window=wrong)
+    with pytest.raises(IdentificationError, match=r"starts=.*1 pairs.*got int"):
+        ht.identify(model, log, ["l"], ["q"], starts=3)
+    with pytest.raises(ShapeError, match=r"q of starts\[0\]"):
+        ht.identify(model, log, ["l"], ["q"], starts=[(np.zeros((3, 1)), np.zeros((3, 1)))])
+    with pytest.raises(ShapeError, match=r"'q' of log 0"):
+        ht.identify(model, log | {"q": np.array(["a"] * len(log["t"]))}, ["l"], ["q"])
+    for unknown in (Delay(value=-1.0), Lag(value=-1.0)):
+        with pytest.raises(IdentificationError, match="outside its bounds"):
+            ht.identify(model, log, ["l", unknown], ["q"])
+    found = ht.identify(model, log, ["l"], ["q"])
+    for wrong in (0.0, -1.0, np.nan):
+        with pytest.raises(IdentificationError, match=r"horizon.*got"):
+            found.predict(log, wrong)

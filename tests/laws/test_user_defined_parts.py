@@ -84,9 +84,9 @@ class Misspelled(Screw):
 @pytest.mark.parametrize(
     ("joint", "complaint"),
     [
-        (OtherJacobian(), r"OtherJacobian: jacobian\(q\) is not that of its pose: .* instead of .*0\.05"),
-        (OtherBias(), r"OtherBias: bias\(q, v\) is not that of its pose"),
-        (Inherited("z"), r"Inherited: jacobian\(q\) is not that of its pose.*Derive the class from Joint"),
+        (OtherJacobian(), r"OtherJacobian: jacobian\(q\) does not match its pose: .* instead of .*0\.05"),
+        (OtherBias(), r"OtherBias: bias\(q, v\) does not match its pose"),
+        (Inherited("z"), r"Inherited: jacobian\(q\) does not match its pose.*Derive the class from Joint"),
         (Stretched(), r"Stretched: the given pose G\(q\) is not in SE\(3\)"),
         (LongJacobian(), r"LongJacobian: jacobian\(q\) must be an array of shape \(6, 1\), got shape \(7, 1\)"),
         (Misspelled(), "velocity_frame must be 'relative' or 'absolute', got 'absolut'"),

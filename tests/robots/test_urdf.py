@@ -307,7 +307,7 @@ WRONG = {
         robot(link("a", '<visual><geometry><mesh filename="a.stl" scale="1"/></geometry></visual>')),
         r"robot\.urdf:\d+: <mesh>: scale must hold 3 numbers",
     ),
-    "xacro": ('<robot xmlns:xacro="http://x"><xacro:arm/></robot>', "Give it the ending .xacro"),
+    "xacro": ('<robot xmlns:xacro="http://x"><xacro:arm/></robot>', "Rename it to end in .xacro"),
     "encoding": ('<?xml version="1.0" encoding="martian"?><robot/>', "robot.urdf"),
 }
 

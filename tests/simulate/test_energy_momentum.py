@@ -318,3 +318,17 @@ def test_a_driver_moves_a_mass_from_rest_at_any_step(step: float) -> None:
     t, w = run.t, np.sqrt(20.0)
     exact = 6.0 / (20.0 - 9.0) * (np.sin(3 * t) - 3.0 / w * np.sin(w * t))
     assert np.max(np.abs(run.q[:, 0] - exact)) < 3 * step**2 * 0.1 + 1e-12
+
+
+@pytest.mark.parametrize("steps", [10, 20, 64])
+def test_inputs_may_bring_a_body_to_rest(steps: int) -> None:
+    """At rest the energy that is held is rounding of earlier ones: nothing to correct, neither a stall nor a drift."""
+    system = ht.System(gravity=(0, 0, 0), name="shuttle")
+    system.body("mass", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.input("force", ht.JointForce("mass"))
+    model = system.derive()
+    force = np.concatenate([np.ones(steps), -np.ones(steps), np.zeros(20)])
+    run = ht.simulate(model, ([0.0], [0.0]), 0.01 * len(force), 0.01, "energy_momentum", inputs=force[:, None])
+    assert run.outcome.ok, run.outcome
+    np.testing.assert_allclose(run.q[-1, 0], (0.01 * steps) ** 2, rtol=1e-13)
+    assert np.abs(run.v[2 * steps :]).max() < 1e-15

@@ -399,7 +399,7 @@ def by_x(first: object, second: object) -> Callable[[float], object]:
         (by_x({"y": 1.0}, {"y": np.zeros(2)}), "a sweep keeps one shape"),
         (by_x({"y": 1.0}, {"y": None}), "must be numbers"),
         (by_x({"y": 1j}, {"y": 1j}), "must be numbers"),
-        (by_x({"x": 1.0}, {"x": 2.0}), "the name of something that varies"),
+        (by_x({"x": 1.0}, {"x": 2.0}), "the name of a variable of the sweep"),
         (by_x({"outcome": 1.0}, {"outcome": 2.0}), "a measure cannot be called 'outcome'"),
         (by_x({"a/b": 1.0}, {"a/b": 2.0}), "a measure cannot be called 'a/b'"),
         (by_x({}, {}), "gives no measures"),

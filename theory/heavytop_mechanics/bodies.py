@@ -55,7 +55,7 @@ class PointForce:
     ----------
     point : (3,) in body axes, m; of a scalable body before scaling.
     force : (3,) N, or a function ``fn(q, v)`` in NumPy notation that gives it.
-    axes : of the force: "world" or "body".
+    axes : axes of the force: "world" or "body".
 
     Examples
     --------

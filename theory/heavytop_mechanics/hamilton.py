@@ -41,8 +41,8 @@ MAX_ITERATIONS = 50
 class Legendre:
     """The Legendre transform ``H(q, p, t) = p . v - L(q, v, t)`` at ``p = dL/dv`` (eqs 2.34, 2.35).
 
-    It can be transformed again like any energy: the transformation is its own inverse. It takes numbers for any smooth convex L
-    (Newton's method) and symbols if L is quadratic in v (one exact step).
+    The result can be transformed again like any energy: the transform is its own inverse. It works with numbers for any smooth convex L
+    (Newton's method) and with symbols if L is quadratic in v (one exact step).
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Legendre:
     >>> float(H(np.zeros(1), np.array([3.0])))
     2.25
 
-    Two transformations return the function itself, also if the momentum is not linear in the velocity:
+    Transforming twice returns the original function, even if the momentum is not linear in the velocity:
 
     >>> twice = Legendre(Vector(1), Legendre(Vector(1), lambda q, v: np.cosh(v[0])))
     >>> float(twice(np.zeros(1), np.array([1.0])) - np.cosh(1.0)) < 1e-14

@@ -313,6 +313,6 @@ def from_frames(
 
 
 def total_power(motion: FrameMotion, matrix: Array, v: Array) -> tuple[Any, Any]:
-    """Power (...) of the ideal (zero, eq. 48, erratum 4.2) and of the nonideal constraint force in W."""
+    """Powers (...) in W of the ideal constraint force (zero, eq. 48, erratum 4.2) and of the nonideal one."""
     velocity = np.matvec(matrix, v)
     return np.vecdot(velocity, motion.ideal), np.vecdot(velocity, motion.nonideal)

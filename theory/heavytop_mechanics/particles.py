@@ -306,7 +306,7 @@ def tracking_force(
     ----------
     plant, desired : (damping, stiffness) of the particle as it is, and as it should be about the reference.
     state : position and velocity (..., 3). reference : position, velocity and acceleration (..., 3).
-    anchor, fluid : of the plant's own spring and friction.
+    anchor, fluid : anchor and fluid of the plant's own spring and friction.
 
     The closed loop is ``m e'' + d e' + k e = 0`` with ``e = r - r_R`` and the desired d, k.
     """

@@ -108,7 +108,7 @@ class Link(Value):
     inertia : spatial inertia (6, 6) about the origin of the link's frame.
     at : pose (4, 4) of the joint in the parent's frame; None for the parent's frame itself.
     parent : index of the parent link, -1 for the ground.
-    coordinates, placement : of a joint with any degrees of freedom: where its ``q`` lives, and the pose (4, 4) of the link in the
+    coordinates, placement : for a joint with any degrees of freedom: the manifold of its ``q``, and the pose (4, 4) of the link in the
         joint frame as a function of ``q`` in NumPy notation.
 
     Examples

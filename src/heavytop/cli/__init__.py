@@ -41,7 +41,7 @@ def _version(wanted: bool) -> None:
 _FIRST = """\
 heavytop derives, simulates, plans and controls rigid-body systems. Try
 
-  heavytop fly                                    a quadcopter flies a looping; its page opens in 3-D
+  heavytop fly                                    a quadcopter flies a loop; a page opens with a 3-D replay
   heavytop derive furuta                          equations of motion to read
   heavytop simulate heavy-top --page top.html     a motion with its invariants, and a page to watch it
   heavytop show robot.urdf --open                 your robot with a slider for every joint
@@ -58,8 +58,8 @@ def main(
 ) -> None:
     """Derive, simulate, plan and control rigid-body systems globally, without singularities, from energy.
 
-    Start with `heavytop fly`, then `heavytop derive furuta` or `heavytop simulate heavy-top --page top.html`; `heavytop doctor` if something
-    is wrong. Every command has `--help` with examples.
+    Start with `heavytop fly`, then try `heavytop derive furuta` or `heavytop simulate heavy-top --page top.html`. Run `heavytop doctor` if something
+    is wrong. Every command has a `--help` option with examples.
     \f
     >>> from typer.testing import CliRunner
     >>> CliRunner().invoke(app, ["--version"]).exit_code

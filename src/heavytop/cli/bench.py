@@ -48,15 +48,17 @@ def bench(
         list[str] | None,
         Argument(
             metavar="NAME...",
-            help="Benchmarks, or parts of them (NAME:PART); all of them if none is named.",
+            help="Benchmarks or parts of them (NAME:PART); default: all.",
             autocompletion=complete_benchmark,
         ),
     ] = None,
-    json: Annotated[bool, Option("--json", help="One JSON object with all figures and ratios.")] = False,
+    json: Annotated[bool, Option("--json", help="Print one JSON object with all figures and ratios.")] = False,
     list_: Annotated[bool, Option("--list", help="List the benchmarks and exit.")] = False,
     seconds: Annotated[float, Option(help="Wall time of each measurement.")] = 4.0,
-    quick: Annotated[bool, Option("--quick", help="Only check that everything runs; the times mean nothing.")] = False,
-    check: Annotated[bool, Option("--check", help="Exit code 1 if a target is missed.")] = False,
+    quick: Annotated[
+        bool, Option("--quick", help="Only check that everything runs; the times are meaningless.")
+    ] = False,
+    check: Annotated[bool, Option("--check", help="Exit with code 1 if a target is missed.")] = False,
 ) -> None:
     """Measure speed on this machine, against the targets and, where installed, against Pinocchio and MuJoCo.
 

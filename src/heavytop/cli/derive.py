@@ -20,9 +20,9 @@ from heavytop.cli.terminal import WIDTH, console, fail, print_json, reported, wo
 @reported
 def derive(
     target: Annotated[str, TARGET] = "",
-    latex: Annotated[bool, Option("--latex", help="All equations as LaTeX.")] = False,
-    text: Annotated[bool, Option("--text", help="All equations as text.")] = False,
-    json: Annotated[bool, Option("--json", help="All equations as JSON with Python expressions.")] = False,
+    latex: Annotated[bool, Option("--latex", help="Print all equations as LaTeX.")] = False,
+    text: Annotated[bool, Option("--text", help="Print all equations as text.")] = False,
+    json: Annotated[bool, Option("--json", help="Print all equations as JSON with Python expressions.")] = False,
     out: Annotated[Path | None, Option("--out", "-o", help="Write to this file instead of the terminal.")] = None,
     base: Annotated[str, BASE] = "fixed",
     listed: Annotated[bool, LIST_SYSTEMS] = False,
@@ -76,7 +76,7 @@ def derive(
 @reported
 def show(
     target: Annotated[str, TARGET] = "",
-    out: Annotated[Path | None, Option("--out", "-o", help="The page to write; default: NAME.html.")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="File name of the page; default: NAME.html.")] = None,
     base: Annotated[str, BASE] = "fixed",
     collision: Annotated[bool, Option("--collision", help="Draw the collision geometry of a robot file.")] = False,
     browse: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,

@@ -16,12 +16,12 @@ from heavytop.cli.terminal import console, fail, print_json, reported, working
 def export(
     target: Annotated[str, TARGET] = "",
     folder: Annotated[
-        Path | None, Argument(metavar="FOLDER", help="Folder to write to; made if it does not exist.")
+        Path | None, Argument(metavar="FOLDER", help="Output folder; created if it does not exist.")
     ] = None,
     functions: Annotated[
-        str, Option("--functions", "-f", help="Functions of the model, separated by commas.")
+        str, Option("--functions", "-f", help="Functions of the model, comma-separated.")
     ] = "acceleration,mass_matrix,bias",
-    precision: Annotated[str, Option(help="Type of all numbers: double or float.")] = "double",
+    precision: Annotated[str, Option(help="Number type: double or float.")] = "double",
     footprint: Annotated[
         bool, Option("--footprint", help="Measure code and stack size for a Cortex-M7 (needs arm-none-eabi-gcc).")
     ] = False,

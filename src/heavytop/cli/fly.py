@@ -40,10 +40,14 @@ def fly(
     maneuver: Annotated[
         str | None,
         Argument(
-            metavar="MANEUVER", help="Name of a maneuver, or a TOML file to plan.", autocompletion=complete_maneuver
+            metavar="MANEUVER",
+            help="Name of a maneuver, or a TOML file with a plan to solve.",
+            autocompletion=complete_maneuver,
         ),
     ] = None,
-    law: Annotated[str, Option(help="energy, particle, body or robust.", autocompletion=complete_law)] = "energy",
+    law: Annotated[
+        str, Option(help="Control law: energy, particle, body or robust.", autocompletion=complete_law)
+    ] = "energy",
     limits: Annotated[bool, Option("--limits/--no-limits", help="Respect the limits of the rotors.")] = True,
     wind: Annotated[
         str, Option(metavar="SPEED", help="Mean wind in m/s along x, or its velocity x,y,z (3,0,1); with gusts.")
@@ -51,30 +55,36 @@ def fly(
     noise: Annotated[
         float | None,
         Option(
-            help="Measurement noise; 1 is that of motion capture, or of the sensors in the vehicle's file (then the default)."
+            help="Measurement noise; 1 is motion-capture noise, or that of the sensors in the vehicle's file (then the default)."
         ),
     ] = None,
     payload: Annotated[float, Option(help="Extra mass in kg, unknown to the controller.")] = 0.0,
     rotors: Annotated[
-        bool, Option("--rotors", help="Let rotor speeds and tilts lag, and rotors and frame have drag.")
+        bool, Option("--rotors", help="Simulate the lag of rotor speeds and tilts, and the drag of rotors and frame.")
     ] = False,
-    delay: Annotated[float, Option(help="Delay in s of the measurements.")] = 0.0,
+    delay: Annotated[float, Option(help="Measurement delay in s.")] = 0.0,
     stack: Annotated[
         str | None,
         Option(
-            help="Fly a firmware instead of a law: betaflight, px4, ardupilot, or the policy raptor; sets --rotors."
+            help="Fly with firmware instead of a law: betaflight, px4, ardupilot, or the raptor policy; implies --rotors."
         ),
     ] = None,
     stack_path: Annotated[
-        Path | None, Option(help="Program of the stack; default: built once from its source.")
+        Path | None, Option(help="Path to the stack's program; default: built once from source.")
     ] = None,
-    out: Annotated[Path | None, Option("--out", "-o", help="Where to write the page.")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="File name of the page.")] = None,
     save: Annotated[Path | None, Option(help="Also write the run: .nc (netCDF) or .csv (a table).")] = None,
-    every: Annotated[int, Option(help="Records between rows of --save x.csv: one per ms and flight.", min=1)] = 1,
-    open_page: Annotated[bool, Option("--open/--no-open", help="Open the page in a browser, on a desktop.")] = True,
+    every: Annotated[int, Option(help="With --save x.csv: write every n-th record (one per ms).", min=1)] = 1,
+    open_page: Annotated[
+        bool, Option("--open/--no-open", help="Open the page in a browser if there is a display.")
+    ] = True,
     seed: Annotated[int, Option(help="Seed of gusts and noise.", min=0)] = 0,
     live: Annotated[
-        bool, Option("--live", help="The page flies by itself: sliders for gains and wind, a hull that can be pulled.")
+        bool,
+        Option(
+            "--live",
+            help="Write a page that simulates the flight itself, with sliders for gains and wind and a hull to pull.",
+        ),
     ] = False,
     listed: Annotated[bool, Option("--list", help="List vehicles and maneuvers.")] = False,
     json: Annotated[bool, JSON] = False,
@@ -114,7 +124,7 @@ def fly(
         raise fail(f"--payload must be a finite number, got {payload}.")
     check_places(out=(out, PAGES), save=(save, (*NETCDF, CSV)))
     if every > 1 and (save is None or save.suffix.lower() != CSV):
-        raise fail("--every thins a table: give --save with a name that ends with .csv.")
+        raise fail("--every applies only to tables: give --save with a name that ends with .csv.")
     _check_names(vehicle, law, maneuver)
     begin = perf_counter()
     with _progress() as report:
@@ -288,7 +298,9 @@ def _wind(text: str) -> float | tuple[float, ...]:
         return values[0]
     if len(values) == 3 and all(map(isfinite, values)):
         return values
-    raise fail(f"--wind must be a finite number of at least 0, got {text}. A velocity has three: --wind 3,0,1.")
+    raise fail(
+        f"--wind must be a finite number of at least 0, got {text}. A velocity has three components: --wind 3,0,1."
+    )
 
 
 # --- the cockpit ----------------------------------------------------------------------------------------------------------
@@ -303,16 +315,20 @@ def cockpit(
         ),
     ] = "",
     vehicle: Annotated[
-        str, Option(help="quadcopter, hexacopter, tricopter, bicopter, ...", autocompletion=complete_vehicle)
+        str, Option(help="Vehicle: quadcopter, hexacopter, tricopter, bicopter, ...", autocompletion=complete_vehicle)
     ] = "quadcopter",
-    law: Annotated[str, Option(help="energy, particle or body.", autocompletion=complete_law)] = "energy",
+    law: Annotated[str, Option(help="Control law: energy, particle or body.", autocompletion=complete_law)] = "energy",
     maneuver: Annotated[str | None, Option(help="Maneuver to begin with.", autocompletion=complete_maneuver)] = None,
     port: Annotated[int, Option(help="Port to listen on.", min=1, max=65535)] = 8080,
     host: Annotated[
-        str, Option(help="Address to listen on; any other than this machine's also needs --network.")
+        str, Option(help="Address to listen on; addresses other than this machine's also need --network.")
     ] = "127.0.0.1",
     network: Annotated[
-        bool, Option("--network", help="Let in other machines that know the address and its token; not encrypted.")
+        bool,
+        Option(
+            "--network",
+            help="Allow connections from other machines that have the address and its token; not encrypted.",
+        ),
     ] = False,
     open_browser: Annotated[bool, Option("--open/--no-open", help="Open the browser.")] = True,
     listed: Annotated[bool, Option("--list", help="List vehicles and maneuvers.")] = False,

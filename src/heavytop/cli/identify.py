@@ -16,17 +16,19 @@ from heavytop.cli.terminal import fail, print_json, reported, working
 def identify(
     files: Annotated[
         list[str],
-        Argument(metavar="LOG... AIRFRAME.toml", help="Logs of flights, then the airframe with first values."),
+        Argument(metavar="LOG... AIRFRAME.toml", help="Flight logs, then the airframe with initial values."),
     ],
-    map: Annotated[Path | None, Option(help="Map from columns to signals (TOML); not for ULog, bags and MCAP.")] = None,
-    rate: Annotated[float, Option(help="Samples per second to which the logs are brought.")] = 100.0,
+    map: Annotated[
+        Path | None, Option(help="Map from columns to signals (TOML); not needed for ULog, bags and MCAP.")
+    ] = None,
+    rate: Annotated[float, Option(help="Resample the logs to this rate, in samples per second.")] = 100.0,
     model: Annotated[
-        str, Option(help="quadratic, lag, drag, full, or best (by prediction of logs left out).")
+        str, Option(help="Model: quadratic, lag, drag, full, or best (the one that best predicts logs left out).")
     ] = "full",
     horizon: Annotated[float, Option(help="Time over which the motion is predicted, s.")] = 0.5,
-    check: Annotated[list[str] | None, Option(help="A further log that is only predicted; may be repeated.")] = None,
-    out: Annotated[Path | None, Option("--out", "-o", help="Write a page with the result (html).")] = None,
-    save: Annotated[Path | None, Option(help="Write the airframe with the identified values (toml).")] = None,
+    check: Annotated[list[str] | None, Option(help="Another log, used for prediction only; may be repeated.")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="Write an HTML page with the result.")] = None,
+    save: Annotated[Path | None, Option(help="Write the airframe with the identified values as TOML.")] = None,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Identify a multicopter from logs: thrust, moments of inertia, motors, drag, delay, with 95 % intervals.

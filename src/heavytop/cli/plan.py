@@ -18,13 +18,15 @@ def plan(
     study: Annotated[
         str,
         Argument(
-            metavar="STUDY.toml|PROBLEM", help="A TOML file, or a ready-made problem.", autocompletion=complete_problem
+            metavar="STUDY.toml|PROBLEM",
+            help="A TOML file or the name of a built-in problem.",
+            autocompletion=complete_problem,
         ),
     ] = "",
-    out: Annotated[Path | None, Option("--out", "-o", help="Write a page with the motion (html).")] = None,
+    out: Annotated[Path | None, Option("--out", "-o", help="Write an HTML page with the motion.")] = None,
     save: Annotated[Path | None, Option(help="Write the motion as netCDF.")] = None,
-    tolerance: Annotated[float | None, Option(help="Largest defect allowed in an interval.")] = None,
-    listed: Annotated[bool, Option("--list", help="List the ready-made problems.")] = False,
+    tolerance: Annotated[float | None, Option(help="Largest allowed defect in an interval.")] = None,
+    listed: Annotated[bool, Option("--list", help="List the built-in problems.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Plan an optimal motion and report its duration, cost, accuracy and active limits.

@@ -32,26 +32,26 @@ def simulate(
     step: Annotated[
         float | None,
         Option(
-            help="Step size in s; with rkmk45, which chooses its own steps, the time between records. 0.001 if not given, less for built-in "
-            "systems that are stiff."
+            help="Step size in s; with rkmk45, which chooses its own steps, the time between records. Default: 0.001, less for stiff built-in "
+            "systems."
         ),
     ] = None,
     integrator: Annotated[
         str | None,
         Option(
-            help="rkmk4 if not given, moreau for systems with rigid contacts; rkmk6, rkmk8, rkmk45, ...",
+            help="Integrator: rkmk4, rkmk6, rkmk8, rkmk45, ...; default: rkmk4, or moreau for systems with rigid contacts.",
             autocompletion=complete_integrator,
         ),
     ] = None,
-    every: Annotated[int | None, Option(help="Steps between records; 10 if not given, 1 with rkmk45.")] = None,
-    q: Annotated[str | None, Option(help="Start configuration, numbers separated by commas.")] = None,
-    v: Annotated[str | None, Option(help="Start velocity, numbers separated by commas.")] = None,
-    seed: Annotated[int | None, Option("--random", help="Random start from this seed.", min=0)] = None,
+    every: Annotated[int | None, Option(help="Steps between records; default: 10, or 1 with rkmk45.")] = None,
+    q: Annotated[str | None, Option(help="Initial configuration, comma-separated numbers.")] = None,
+    v: Annotated[str | None, Option(help="Initial velocity, comma-separated numbers.")] = None,
+    seed: Annotated[int | None, Option("--random", help="Random initial state with this seed.", min=0)] = None,
     out: Annotated[Path | None, Option("--out", "-o", help="Write the run to this netCDF file.")] = None,
-    plot: Annotated[Path | None, Option(help="Draw the run into this file (png, pdf, svg).")] = None,
-    page: Annotated[Path | None, Option(help="Write a page with the moving system (html).")] = None,
+    plot: Annotated[Path | None, Option(help="Plot the run to this file (png, pdf, svg).")] = None,
+    page: Annotated[Path | None, Option(help="Write an HTML page with an animation of the system.")] = None,
     live: Annotated[
-        bool, Option("--live", help="The page simulates by itself: sliders, bodies that can be pulled.")
+        bool, Option("--live", help="Write a page that simulates live, with sliders and bodies to pull.")
     ] = False,
     base: Annotated[str, BASE] = "fixed",
     json: Annotated[bool, JSON] = False,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from heavytop._format import counted
 from heavytop.cli.choices import JSON, PAGES, check_places, reject_others
 from heavytop.cli.terminal import FAILURE, console, fail, notice, outcome_data, print_json, reported
 
@@ -27,24 +28,30 @@ def sweep(
         str | None,
         Argument(
             metavar="STUDY.toml|status|show|rerun",
-            help="A study, or an action on a store.",
+            help="A study file, or an action on a store.",
             autocompletion=lambda incomplete: [name for name in ACTIONS if name.startswith(incomplete)],
         ),
     ] = None,
-    path: Annotated[Path | None, Argument(metavar="STORE", help="Store, for status, show and rerun.")] = None,
-    store: Annotated[Path | None, Option(help="Zarr store to write to, and to resume from.")] = None,
+    path: Annotated[
+        Path | None, Argument(metavar="STORE", help="Path of the store for status, show and rerun.")
+    ] = None,
+    store: Annotated[Path | None, Option(help="Zarr store to write to or resume from.")] = None,
     workers: Annotated[int | None, Option(help="Worker processes on this machine.", min=1)] = None,
     scheduler: Annotated[str | None, Option(help="Address or file of a Dask scheduler.")] = None,
-    resume: Annotated[bool, Option("--resume", help="Require that the store exists.")] = False,
-    retry_failed: Annotated[bool, Option("--retry-failed", help="Retry chunks that were given up.")] = False,
-    chunk: Annotated[int | None, Option(help="Points of one piece of work.", min=1)] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Check the study and print the plan of the work.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Fail if the store does not exist.")] = False,
+    retry_failed: Annotated[bool, Option("--retry-failed", help="Retry chunks that failed.")] = False,
+    chunk: Annotated[int | None, Option(help="Number of points per chunk.", min=1)] = None,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Check the study and print the planned work, without running it.")
+    ] = False,
     page: Annotated[Path | None, Option(help="Also write a page with maps and histograms.")] = None,
-    runs: Annotated[int, Option(help="With --page: link 3-D pages of this many points.", min=0)] = 0,
+    runs: Annotated[int, Option(help="With --page: also write and link 3-D pages of this many points.", min=0)] = 0,
     point: Annotated[
-        list[str] | None, Option("--point", help="For rerun: NAME=VALUE of the point; repeat for several.")
+        list[str] | None, Option("--point", help="For rerun: NAME=VALUE of the point; may be repeated.")
     ] = None,
-    study_file: Annotated[Path | None, Option("--study", help="For rerun and show: the study of the store.")] = None,
+    study_file: Annotated[
+        Path | None, Option("--study", help="For rerun and show: the study file of the store.")
+    ] = None,
     list_: Annotated[bool, Option("--list", help="List the names that a study can use and exit.")] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
@@ -183,7 +190,7 @@ def _spreads(result: Result) -> Iterator[tuple[str, str, Any]]:
 
 
 def _plan(title: str, study: Any, store: Path | None, json: bool) -> None:
-    from heavytop.sweep import Store
+    from heavytop.sweep import DRAW, Store
 
     grid, chunks, apart = study.grid, study.chunks, study.cases.apart
     if store is not None and store.exists():
@@ -191,7 +198,8 @@ def _plan(title: str, study: Any, store: Path | None, json: bool) -> None:
     if json:
         print_json({"title": title, "points": grid.points, "dimensions": grid.sizes, "chunks": len(chunks)})
         return
-    typer.echo(f"{title}: {grid.points:,} points, {' x '.join(f'{n} {d}' for d, n in grid.sizes.items()) or 'one'}")
+    axes = (counted(n, d) if d == DRAW else f"{n} {d}" for d, n in grid.sizes.items())
+    typer.echo(f"{title}: {grid.points:,} points, {' x '.join(axes) or 'one'}")
     typer.echo(f"chunks: {len(chunks):,} of at most {' x '.join(map(str, chunks.size)) or 1} points")
     together = ", ".join(n for n in grid.variables if n not in apart) or "nothing"
     typer.echo(f"in one native batch: {together}; apart: {', '.join(apart) or 'nothing'}")

@@ -331,7 +331,7 @@ class Packed(BoundHere):
 
 
 class Bound(BoundHere):
-    """``outputs = kernel(*inputs)`` for fixed arrays; a call evaluates the present content of the inputs.
+    """``outputs = kernel(*inputs)`` for fixed arrays; a call evaluates the current content of the inputs.
 
     Parameters
     ----------

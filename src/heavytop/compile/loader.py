@@ -26,7 +26,7 @@ LANES = (1, 2, 4, 8, 16)
 
 
 class NativeCodeWarning(UserWarning):
-    """Warning that native code cannot be made; results are the same, about a hundred times slower."""
+    """Warning that native code cannot be built; results are the same but take about a hundred times longer."""
 
 
 @dataclass(frozen=True)

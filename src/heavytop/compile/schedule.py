@@ -28,7 +28,7 @@ TIME, STEP = "time", "step"
 
 @dataclass(frozen=True)
 class Call:
-    """One call: a function by name, the buffers it reads and writes, and in which steps (every n-th) it runs.
+    """One call: a function by name, the buffers it reads and writes, and the steps (every n-th) in which it runs.
 
     ``when`` is the index of a scalar among the inputs: if it is zero in all lanes, the call is skipped. Such a call writes only buffers that it
     reads, and leaves them unchanged in lanes where the scalar is zero, so that skipping it makes no difference.

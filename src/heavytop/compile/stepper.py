@@ -430,20 +430,20 @@ class Stepper(NativeFunction[Schedule, Layout]):
 
 
 class BoundSteps(BoundHere):
-    """A stepper on fixed arrays: a call moves the states in them on, in place.
+    """A stepper bound to fixed arrays: each call advances the states in place.
 
-    Nothing is copied or allocated, so a loop of another program can call it for every step. Constants and tables are read at every call.
+    Nothing is copied or allocated, so another program's loop can call it for every step. Constants and tables are read at every call.
 
     Parameters
     ----------
     stepper : the schedule as native code.
-    state : name -> (count, *shape) for every buffer that lasts.
+    state : name -> (count, *shape) for every persistent buffer.
     constants, tables : name -> (count, *shape), or (*shape) for all trajectories; a table has one sample, which is held.
     records : name -> (count, *shape) for recorded buffers: their values after the last step of a call. Without them nothing is recorded.
-    step_size : of the buffer ``time``.
+    step_size : increment of the buffer ``time`` per step.
 
-    Rows are contiguous float64 at any distance, so that they can be columns of a larger array. ``failed`` (count,) is -1, or the step of the last
-    call after which a state was first not finite.
+    Rows are contiguous float64 with any stride between them, so they can be columns of a larger array. ``failed`` (count,) is -1, or the first
+    step of the last call after which a state was not finite.
 
     Examples
     --------

@@ -39,7 +39,7 @@ def export_controller(
     Parameters
     ----------
     controller : a law, or a wrapper of one, without a reference. folder : created if missing. period : s between samples.
-    precision : "double" or "float". footprint : measure code and stack size, see :func:`.compile.export_c`. name : of function and files.
+    precision : "double" or "float". footprint : measure code and stack size, see :func:`.compile.export_c`. name : name of function and files.
 
     Examples
     --------

@@ -53,7 +53,7 @@ class Tuning(Brief):
     ----------
     pole : w, magnitude of the fastest pole of the law, rad/s.
     observer, velocity : time constants of the observers with an accelerometer (and of the moment), and from the velocity alone, s.
-    scale : of the thrust's scale, s. lag_left : lag behind the inverse, s.
+    scale : time constant of the thrust's scale, s. lag_left : lag behind the inverse, s.
     force, moment : largest observed accelerations, m/s^2 and rad/s^2.
     sample_rate : least rate of the samples, Hz.
 
@@ -189,9 +189,10 @@ def robust(
 
     Parameters
     ----------
-    law : of a single free body, or a wrapper around one that reads signals. sensors : of the vehicle; None: the state is measured perfectly.
-    actuators : of the vehicle; None: the inputs act immediately.
-    drag : as far as known. delay : of the measurements in s, if known; None: zero, or identified.
+    law : law of a single free body, or a wrapper around one that reads signals.
+    sensors : sensors of the vehicle; None: the state is measured perfectly.
+    actuators : actuators of the vehicle; None: the inputs act immediately.
+    drag : drag as far as it is known. delay : delay of the measurements in s, if known; None: zero, or identified.
     identify : whether delay and lag are identified; None: if rotor speeds are measured and no delay is given.
     governor : whether large errors are limited, for a law with a prototype. members : batch axes whose members have different noise.
     longest : longest delay that is identified, s.
@@ -247,4 +248,5 @@ def robust(
     elif sensors is not None and any(getattr(sensors, name).noise for name in measured):
         controller = Filtered(controller, model, sensors)
     controller = Tuned(controller, tuning)
-    return controller if sensors is None else Sensed(controller, model, sensors, members)
+    rotors = None if actuators is None else actuators.rotors(model.nu)
+    return controller if sensors is None else Sensed(controller, model, sensors, members, rotors)

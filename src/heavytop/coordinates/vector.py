@@ -93,7 +93,7 @@ class Vector(_Flat):
 class Angle(_Flat):
     """One angle in rad, without wrapping: ``difference`` counts turns. Its velocity is the rate in rad/s.
 
-    For an angle modulo a turn take :class:`Circle`.
+    For an angle modulo one turn, use :class:`Circle`.
 
     >>> float(Angle().difference(np.array([0.1]), np.array([0.1 + 4 * np.pi]))[0].round(6))
     12.566371

@@ -24,7 +24,7 @@ class Rotor(Brief):
     drag_ratio : torque about ``axis`` per thrust, m; the sign is that of the torque on the hull.
     thrust : least and largest thrust, N.
     tilt : (3,) direction of a second force component if the propeller tilts, perpendicular to ``axis``; None if it is fixed.
-    radius : of the propeller, m; for drawing.
+    radius : radius of the propeller, m; for drawing.
     tilt_range : least and largest tilt, rad; default: full turns.
     tilt_rate : largest change of the tilt per second, rad/s.
 

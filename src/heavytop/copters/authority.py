@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Authority(Brief):
-    """Largest thrust, and angular accelerations besides carrying the weight.
+    """Largest thrust, and largest angular accelerations while carrying the weight.
 
     Attributes
     ----------

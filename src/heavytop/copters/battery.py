@@ -26,7 +26,7 @@ class Battery:
 
     Parameters
     ----------
-    cells : in series. capacity : Ah. resistance : of the pack with its cables, ohm.
+    cells : number of cells in series. capacity : capacity in Ah. resistance : resistance of the pack with its cables, ohm.
     voltage : V at which the rotors reach the largest speed of the airframe; None: that of the full pack without load.
     efficiency : mechanical power of the rotors per electrical power. charge : at the start, 0 to 1.
 

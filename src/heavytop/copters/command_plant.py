@@ -7,7 +7,8 @@ Rotor k with the command c_k in 0 ... 1 and the battery voltage U makes the thru
 along an axis that may lean a little against the measured body axes (tilt). Drag is linear and acts above the origin (the rotors are there, and
 flapping adds to it), which turns the body; rates are damped. Commands are taken as they reach the propellers: delay and lag are unknowns of the
 identification (``ht.identify.Delay``, ``Lag``). The moments of slowly averaged commands, the trim, are subtracted: a flight that lasts has no mean
-moment, whatever the centre of mass and the differences between its rotors.
+moment, whatever the centre of mass and the differences between its rotors. Rotors that are accelerated turn the body about their axes, and their
+angular momentum turns with it; the acceleration of a rotor is the difference between the given and the lagging command, divided by the lag.
 """
 
 from __future__ import annotations
@@ -30,15 +31,17 @@ LEAST_COMMAND = 1e-3
 class CommandPlant(UserDynamics):
     """A vehicle with fixed rotors whose inputs are motor commands.
 
-    Inputs: commands (0 ... 1) ``command0`` ..., then ``voltage`` (V) if there is a battery, then ``trim0`` ..., the same commands averaged slowly, if
-    ``trim``. Parameters: ``mass``; ``moment_x``, ``moment_y``, ``moment_z`` (kg m^2); ``thrust`` (N at full command), ``command_exponent``,
+    Inputs: commands (0 ... 1) ``command0`` ..., then ``voltage`` (V) if there is a battery, then ``given0`` ..., the same commands without lag, if
+    ``spin``, then ``trim0`` ..., the same commands averaged slowly, if ``trim``.
+    Parameters: ``mass``; ``moment_x``, ``moment_y``, ``moment_z`` (kg m^2); ``thrust`` (N at full command), ``command_exponent``,
     ``voltage_exponent``; ``torque_ratio`` (m); ``drag_x``, ``drag_y``, ``drag_z`` (N/(m/s)), ``drag_height`` (m); ``damping_x``, ``damping_y``,
-    ``damping_z`` (N m/(rad/s)); ``com_x``, ``com_y`` (m); ``tilt_x``, ``tilt_y`` (rad).
+    ``damping_z`` (N m/(rad/s)); ``com_x``, ``com_y`` (m); ``tilt_x``, ``tilt_y`` (rad); with ``spin`` ``spin_torque`` (N m per difference of a
+    given and a lagging command: angular momentum of a rotor at full command per lag) and ``spin_momentum`` (N m s of a rotor at full command).
 
     Parameters
     ----------
     vehicle : one free body with fixed rotors. voltage : nominal battery voltage U_0, V; None: the battery is not measured.
-    trim : whether moments of the averaged commands are subtracted.
+    trim : whether moments of the averaged commands are subtracted. spin : whether the rotors have moments of inertia.
 
     Examples
     --------
@@ -48,12 +51,12 @@ class CommandPlant(UserDynamics):
     ('command0', 'command1', 'command2', 'command3', 'voltage')
     """
 
-    def __init__(self, vehicle: Vehicle, voltage: float | None = None, trim: bool = True) -> None:
+    def __init__(self, vehicle: Vehicle, voltage: float | None = None, trim: bool = True, spin: bool = False) -> None:
         rotors = vehicle.airframe.rotors
         if any(rotor.tilt is not None for rotor in rotors):
             raise ModelError(f"{vehicle.name!r} has tilting rotors; a CommandPlant has fixed ones.")
         hull = Hull.of(vehicle.model)
-        self.vehicle, self.voltage, self.trim, self.hull = vehicle, voltage, trim, hull
+        self.vehicle, self.voltage, self.trim, self.spin, self.hull = vehicle, voltage, trim, spin, hull
         p = vehicle.propulsion or typical_propulsion(vehicle)
         count = len(rotors)
         hover = np.sqrt(vehicle.weight / count / p.thrust_coefficient)
@@ -80,13 +83,16 @@ class CommandPlant(UserDynamics):
             "tilt_x": 0.0,
             "tilt_y": 0.0,
         }
+        if spin:
+            parameters |= {"spin_torque": 0.0, "spin_momentum": 0.0}
         commands = tuple(f"command{k}" for k in range(count))
         battery = () if voltage is None else ("voltage",)
+        given = tuple(f"given{k}" for k in range(count)) if spin else ()
         averaged = tuple(f"trim{k}" for k in range(count)) if trim else ()
         super().__init__(
             vehicle.model.coordinates,
             self._rates,
-            inputs=(*commands, *battery, *averaged),
+            inputs=(*commands, *battery, *given, *averaged),
             parameters=parameters,
             name=f"{vehicle.name} with motor commands",
         )
@@ -107,6 +113,17 @@ class CommandPlant(UserDynamics):
             total = total + T * turn
         return total
 
+    def _spin(self, u: Array, omega: Array, p: Mapping[str, Array]) -> Array:
+        """(3,) moment -h_dot - omega x h of the angular momentum h of the rotors, which turn against their torque on the body."""
+        count = len(self.vehicle.airframe.rotors)
+        first = self.u_names.index("given0")
+        torque, momentum = np.zeros(3), np.zeros(3)
+        for k, rotor in enumerate(self.vehicle.airframe.rotors):
+            axis = float(np.sign(rotor.drag_ratio)) * rotor.axis
+            torque = torque + p["spin_torque"] * (part(u, first, first + count)[k] - u[k]) * axis
+            momentum = momentum - p["spin_momentum"] * u[k] * axis
+        return torque - np.cross(omega, momentum)
+
     def _rates(self, q: Array, v: Array, u: Array, p: Mapping[str, Array]) -> Array:
         rotors = self.vehicle.airframe.rotors
         count = len(rotors)
@@ -124,6 +141,8 @@ class CommandPlant(UserDynamics):
         if self.trim:
             first = len(self.u_names) - count
             moment = moment - self._moments(self._thrusts(part(u, first, first + count), u, p), p)
+        if self.spin:
+            moment = moment + self._spin(u, omega, p)
         across = vector(-p["drag_height"] * drag[1], p["drag_height"] * drag[0], 0.0 * p["mass"])
         offset = vector(-p["com_y"] * total, p["com_x"] * total, 0.0 * p["mass"])
         rates = vector(*(p[f"damping_{axis}"] * omega[k] for k, axis in enumerate("xyz")))

@@ -45,9 +45,9 @@ class Conditions:
     wind : mean speed along x in m/s, or mean velocity (3,) in world axes; gusts of a third of it come from all directions.
     noise : measurement noise; 1 is that of a good motion capture system with differentiated signals, or of ``sensors``.
     payload : mass in kg that is fixed below the hull and unknown to the controller; negative: a mass missing there.
-    seed : of gusts and noise.
+    seed : seed of gusts and noise.
     delay : age of the measurements in s, a multiple of the sample period; 0: that of ``sensors``.
-    sensors : of the vehicle, if specified in its description; ``noise`` scales their noise and biases.
+    sensors : sensors of the vehicle, if specified in its description; ``noise`` scales their noise and biases.
 
     Examples
     --------
@@ -201,7 +201,7 @@ class Composition(Value):
     limits : whether a named law keeps the limits of the vehicle's inputs.
     integral : integral action of a named law; None: in wind or with a payload. The robust law has observers instead.
     rotors : whether rotor speeds lag behind their commands, with drag.
-    step : of the integration, and of the samples of every law but the robust one, s. until : end, s; None: that of the maneuver.
+    step : step of the integration and sampling period of every law but the robust one, s. until : end, s; None: that of the maneuver.
     varied : "payload", "mass": those that are parameters of the plant, kg; each trajectory of a batch may have another.
 
     Examples

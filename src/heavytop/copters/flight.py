@@ -38,9 +38,9 @@ class Flight(Shown, Portable):
 
     Attributes
     ----------
-    run : of the plant; its first inputs are those of the vehicle.
+    run : run of the plant; its first inputs are those of the vehicle.
     law : its name. limits : whether the inputs were limited. integral : whether the law had integral action.
-    rotors : whether the plant had lagging rotor speeds and drag. period : of the samples of the controller, s.
+    rotors : whether the plant had lagging rotor speeds and drag. period : sampling period of the controller, s.
 
     Examples
     --------
@@ -357,7 +357,7 @@ def fly(
     rotors : fly with rotor speeds (and tilts) that lag behind and with the drag of rotors and frame, which the law does not model; typical
         values for a vehicle without ``propulsion`` data.
     start : (q, v); default: the start of the maneuver.
-    step : of the integration and of the sampled law, s. until : end, s.
+    step : step of the integration and sampling period of the law, s. until : end, s.
     report : called with a text at the beginning of each stage.
 
     Examples

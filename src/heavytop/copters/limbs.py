@@ -31,14 +31,14 @@ class Limb(Brief):
 
     Parameters
     ----------
-    name : of the body and its joint.
+    name : name of the body and its joint.
     mass : kg.
     tip : (3,) end of the link in its own frame, m; the joint is at the origin.
     joint : one with one coordinate; default: it turns about y.
     parent : the hull or another limb. at : (3,) of the joint in the parent's frame, m; default: the tip of the parent limb, the hull's origin.
     inertia : default: a slender rod of the mass from the joint to the tip.
     force : largest torque (N m) or force (N) of the motor.
-    frequency, damping : of the control of the joint, rad/s and ratio. Default of the frequency: 8 rad/s, for short links that of their pendulum:
+    frequency, damping : joint-control frequency (rad/s) and damping ratio. Default frequency: 8 rad/s, for short links that of their pendulum:
         a gust that accelerates the hull by a causes a joint error of about a / g times the squared ratio of the pendulum's frequency to this one.
     path : desired motion of the joint: a number, or a function of time in NumPy notation (rad, m).
 

@@ -25,7 +25,7 @@ EFFICIENCY = 0.7
 
 
 def lifted_payload(vehicle: Vehicle) -> float:
-    """The payload (kg) with which a vehicle just hovers: all rotors at most at their limits, level.
+    """The payload (kg) with which a vehicle just hovers level, with no rotor beyond its limits.
 
     >>> from heavytop.copters import quadcopter
     >>> round(lifted_payload(quadcopter()), 3)
@@ -47,7 +47,7 @@ def largest_payload(
     step: float = 2e-3,
     until: float | None = None,
 ) -> float:
-    """The largest payload (kg) with which a vehicle flies a maneuver, up to 1/4096 of the payload that it can lift at all.
+    """The largest payload (kg) with which a vehicle flies a maneuver, to within 1/4096 of the payload that it can lift.
 
     With all smaller payloads that were tried, the vehicle also stays within ``error`` (m) of the reference. The controller does not know the payload.
 
@@ -100,7 +100,7 @@ def _within(flight: Composition, payloads: np.ndarray, error: float) -> np.ndarr
 
 
 def hover_power(vehicle: Vehicle, payload: float = 0.0, efficiency: float = EFFICIENCY) -> float:
-    """Electrical power (W) of hovering: torque times angular velocity of all rotors, divided by the efficiency of motors and speed controllers.
+    """Electrical power (W) for hovering: torque times angular velocity of all rotors, divided by the efficiency of motors and speed controllers.
 
     Without coefficients of the propellers (``propulsion``) typical ones are used.
 
@@ -122,7 +122,7 @@ def hover_power(vehicle: Vehicle, payload: float = 0.0, efficiency: float = EFFI
 
 
 def hover_time(vehicle: Vehicle, energy: float, payload: float = 0.0, efficiency: float = EFFICIENCY) -> float:
-    """Time (s) of hovering with an energy (J) of the battery: 3600 times its capacity (A h) times its voltage (V), times the usable share.
+    """Hover time (s) with a battery energy (J): 3600 times its capacity (A h) times its voltage (V), times the usable share.
 
     >>> from heavytop.copters import load
     >>> energy = 3600 * 2.2 * 11.1 * 0.8  # three cells of 2.2 A h, 80 % of which are used

@@ -69,7 +69,7 @@ def agile_frequencies(vehicle: Vehicle, longest: float = LONGEST, period: float 
 
     Parameters
     ----------
-    longest : delay of the measurements that is tolerated, s. period : of the samples, s; 0: fast enough.
+    longest : longest tolerated delay of the measurements, s. period : sampling period, s; 0: fast enough.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def agile_prototype(
     gravity: float = GRAVITY,
     yaw: float | None = None,
 ) -> Prototype:
-    """Prototype of a vehicle with parallel thrusts: double pole of the position at -position, tilt at ``attitude`` and ``yaw`` rad/s.
+    """Prototype of a vehicle with parallel thrusts: a double position pole at -position, tilt and yaw at ``attitude`` and ``yaw`` rad/s.
 
     >>> round(float(agile_prototype().stiffness["world", "hull"].total), 6)
     25.0
@@ -112,7 +112,7 @@ def agile_law(
     longest: float = LONGEST,
     period: float = 0.0,
 ) -> FeedbackLaw:
-    """The energy-based law of a vehicle with these poles, torques before thrust at the limits.
+    """The energy-based law of a vehicle with these poles; at the limits, torques have priority over thrust.
 
     Vehicles with tilting rotors, loads or limbs keep their own prototype.
 
@@ -211,9 +211,12 @@ def robust_controller(
     if not rotors:
         return robust(law, replace(sensors, rotor_speeds=None), **options)
     if is_tilting(vehicle):
-        # forces along both directions of a rotor follow thrust and servo; the speeds do not determine them
-        lag = (vehicle.propulsion or typical_propulsion(vehicle)).lag
-        slow = Propellers(0.5 * (lag + 2 / SERVO), "thrust")
-        return robust(law, replace(sensors, rotor_speeds=None), slow, **options)
+        # forces along both directions of a rotor follow thrust and servo
+        p = vehicle.propulsion or typical_propulsion(vehicle)
+        directions = [len(rotor.directions) for rotor in vehicle.airframe.rotors]
+        slow = Propellers(
+            0.5 * (p.lag + 2 / SERVO), "thrust", thrust_coefficient=p.thrust_coefficient, directions=directions
+        )
+        return robust(law, sensors, slow, **options)
     actuators = (vehicle.propulsion or typical_propulsion(vehicle)).actuators
     return robust(law, sensors, actuators, drag=known_drag(vehicle) if drag else None, **options)

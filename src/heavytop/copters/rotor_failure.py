@@ -77,7 +77,7 @@ NEGLIGIBLE = 0.02
 
 
 def remaining(vehicle: Vehicle, *dead: int) -> Remaining:
-    """Capabilities of a vehicle with fixed rotors of which some are dead.
+    """Capabilities of a vehicle with fixed rotors, some of which are dead.
 
     >>> from heavytop.copters import quadcopter
     >>> print(remaining(quadcopter(), 1))

@@ -39,7 +39,7 @@ its speed: 0 for a lost blade) and ``rotor0_stuck`` (1 for a motor that keeps it
 
 
 class RotorPlant(UserDynamics):
-    """A vehicle with rotor speeds, and tilts if any, as states, and drag.
+    """A vehicle with drag, and with rotor speeds and tilts, if any, as states.
 
     Coordinates: those of the vehicle, the angles of the rotors, the tilts. Inputs: those of the vehicle as commands, then the wind.
 

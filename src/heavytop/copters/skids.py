@@ -25,7 +25,7 @@ class Skids:
 
     Parameters
     ----------
-    points : (n, 3) centres of their ends in the hull, m. radius : of the ends, m.
+    points : (n, 3) centres of their ends in the hull, m. radius : radius of the ends, m.
     friction : Coulomb's coefficient. restitution : coefficient at a speed in m/s.
     stiffness : N/m^1.5 of each; None: such that the weight presses them in by 1 mm.
 

@@ -56,9 +56,9 @@ class Vehicle(Value, Shown):
 
     Attributes
     ----------
-    model : of the vehicle.
-    prototype : of its default control.
-    limits : of the inputs, or None.
+    model : model of the vehicle.
+    prototype : prototype of its default control.
+    limits : limits of the inputs, or None.
     airframe : rotors and load.
     describe : returns a new description of the system, which may be changed (payload, drag) and derived.
     virtual : model with independent inputs for the law, if the rotors are redundant.
@@ -71,7 +71,7 @@ class Vehicle(Value, Shown):
     limbs : links of arms, grippers, gimbals; their coordinates and inputs follow those of the hull.
     skids : on which it stands, if described; typical ones otherwise.
     firmware : settings of flight stacks by their names, see :mod:`heavytop.copters.stacks`.
-    battery : of flights with a flight stack; None: the voltage is constant.
+    battery : battery for flights with a flight stack; None: the voltage is constant.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def rotor_limits(
 
     Parameters
     ----------
-    period : of the samples that keep the rate of the tilts, s. others : largest size of further inputs after those of the rotors.
+    period : sampling period, for which the tilt rates are limited, s. others : largest magnitudes of further inputs after those of the rotors.
     """
     lower, upper, sectors = [], [], []
     for rotor in rotors:

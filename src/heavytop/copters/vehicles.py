@@ -78,14 +78,14 @@ def multicopter(
     ----------
     rotors : fixed or tilting ones.
     mass : kg. moment : (3,) or (3, 3) about the centre of mass, kg m^2. com : (3,) m.
-    prototype : of the control; default: the quadcopter's poles times ``agility``.
+    prototype : prototype of the control; default: the quadcopter's poles times ``agility``.
     drag : air drag in wind, N s/m. propulsion : coefficients of propellers and motors, if known. sensors : if known.
     torque_priority : see :class:`.Limits`.
     thrust_gain : true thrust per commanded thrust, to simulate a plant that the controller does not know.
     attitude, velocity : coordinates of the free body, see :class:`.Free`.
     limbs : links of an arm, a gripper, a gimbal: further bodies with joints and motors, whose inputs follow those of the rotors.
     skids : on which it stands; default: typical ones.
-    battery, firmware : of flights with a flight stack, see :class:`.Vehicle`.
+    battery, firmware : battery and firmware settings for flights with a flight stack, see :class:`.Vehicle`.
     levers : see :class:`.Vehicle`. input_names : default: thrust0, thrust1, ... for fixed rotors, ft1, fz1, ... for tilting ones.
 
     Examples
@@ -155,7 +155,7 @@ def quadcopter(
     ----------
     mass : kg. moment : principal moments of inertia, kg m^2. arm : m. drag_ratio : torque per thrust, m.
     thrust : least and largest thrust of a propeller, N.
-    options : of :func:`multicopter`, for example ``thrust_gain``, ``attitude``, ``velocity``.
+    options : options of :func:`multicopter`, for example ``thrust_gain``, ``attitude``, ``velocity``.
 
     Examples
     --------

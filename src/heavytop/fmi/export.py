@@ -55,7 +55,7 @@ def export_fmu(
     Parameters
     ----------
     model : a derived model or a vehicle; or a law, whose FMU (for co-simulation) takes the state and the reference and makes one sample per ``step``.
-    path : ends with ``.fmu``. version : of FMI, "2.0" or "3.0".
+    path : file name ending in ``.fmu``. version : FMI version, "2.0" or "3.0".
     start : (q, v) of the start values; default: neutral, at rest. step : s, of the integrator in co-simulation.
     control, reference : a law, and a set point that it follows; without one the reference (q_R, v_R, a_R) is the input of the FMU. A law with memory
         gives an FMU for co-simulation only.

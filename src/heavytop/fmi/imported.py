@@ -45,7 +45,7 @@ class LoadedFMU(BoundHere):
 
     Attributes
     ----------
-    input_names, output_names, parameter_names : of its real variables. time : s, of its last step.
+    input_names, output_names, parameter_names : names of its real variables. time : time of its last step, s.
 
     Examples
     --------

@@ -156,7 +156,7 @@ def sources(
 
     Parameters
     ----------
-    functions : those that core.c calls. made : the step. state : numbers of coordinates and velocities. constraints : of the coordinates.
+    functions : those that core.c calls. made : the step. state : numbers of coordinates and velocities. constraints : constraints of the coordinates.
     variables : states, inputs, parameters, outputs.
     """
     states, inputs, parameters, outputs = variables

@@ -154,7 +154,7 @@ class _Cascade(Action):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BodyRates(_Cascade):
-    """Collective thrust and body rates: (thrust, omega_x, omega_y, omega_z); thrust -1 is none, 1 all that the rotors have.
+    """Collective thrust and body rates: (thrust, omega_x, omega_y, omega_z); thrust -1 is none, 1 is the rotors' maximum.
 
     Examples
     --------

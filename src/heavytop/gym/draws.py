@@ -38,7 +38,7 @@ def _mixed(x: np.ndarray) -> np.ndarray:
 
 
 class Draw:
-    """Random numbers for the start of an episode, in NumPy notation: each call takes new ones. Numbers (n, m) are those of n episodes.
+    """Random numbers for the start of an episode, in NumPy notation: each call draws new ones. Numbers (n, m) are those of n episodes.
 
     Examples
     --------

@@ -35,7 +35,7 @@ def env(
     threads: int | None = 1,
     **changes: Any,
 ) -> NativeVectorEnv:
-    """Make a batch of equal environments, a ``gymnasium.vector.VectorEnv``; needs the extra ``gym``.
+    """Make a batch of identical environments, a ``gymnasium.vector.VectorEnv``; needs the extra ``gym``.
 
     Step, observation, reward and end are one native program over the batch; episodes that end are started again by a native function of random
     numbers that depend on the seed of the environment and the number of its episode only, so an environment of a batch equals the same one alone,
@@ -46,7 +46,7 @@ def env(
     system : a vehicle, its name, a derived model or a system. task : a :class:`EnvTask`, or the name of a built-in one (:func:`names`).
     num_envs : number of environments; ``.single()`` of the result is one as a ``gymnasium.Env``.
     autoreset : "next_step", "same_step" or "disabled", as in gymnasium.
-    dtype : of observations and actions. threads : over large batches; None: one per processor.
+    dtype : dtype of observations and actions. threads : number of threads for large batches; None: one per processor.
     changes : fields of the task to replace: action, horizon, period, substeps, lag, limits, randomized.
 
     Examples

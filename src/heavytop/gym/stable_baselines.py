@@ -53,7 +53,7 @@ def vec_env(envs: NativeVectorEnv) -> Any:
             raise SimulationError("the environments of a batch have no attributes of their own that could be set.")
 
         def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **options: Any) -> list[Any]:
-            raise SimulationError(f"the environments of a batch have no methods of their own, such as {method_name!r}.")
+            raise SimulationError(f"the environments of a batch have no individual methods, such as {method_name!r}.")
 
         def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
             return [False for _ in self._rows(indices)]

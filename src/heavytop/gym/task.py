@@ -20,7 +20,7 @@ class At(Brief):
 
     Attributes
     ----------
-    model : of the system. q, v : state. u : inputs. action : the last one. goal : numbers of the episode that ``reset`` drew.
+    model : model of the system. q, v : state. u : inputs. action : the last one. goal : numbers of the episode that ``reset`` drew.
     p : parameters. t : time in the episode, s.
 
     Examples

@@ -25,7 +25,7 @@ def _pose(vehicle: Vehicle, R: Array, position: Array) -> Array:
     model = vehicle.model
     if model.nq != 12 or model.nv != 6:
         raise ModelError(
-            f"the built-in tasks of multicopters need a single free hull with a rotation matrix, got {model!r}. Give a EnvTask of your own."
+            f"the built-in tasks of multicopters need a single free hull with a rotation matrix, got {model!r}. Define your own EnvTask."
         )
     return concatenate(position, np.reshape(R.T, (9,)))
 
@@ -177,9 +177,7 @@ def _top(model: Any) -> np.ndarray:
     """The configuration of largest potential energy among those with every angle at 0 or pi."""
     angles = [k for k, unit in enumerate(model.q_units) if unit == "rad"]
     if not angles or model.nq != model.nv or len(angles) > 6:
-        raise ModelError(
-            f"swinging up needs joints with angles (at most six), got {model!r}. Give a EnvTask of your own."
-        )
+        raise ModelError(f"swinging up needs joints with angles (at most six), got {model!r}. Define your own EnvTask.")
     corners = np.zeros((2 ** len(angles), model.nq))
     corners[:, angles] = np.pi * ((np.arange(len(corners))[:, None] >> np.arange(len(angles))) & 1)
     return corners[int(np.argmax(model.potential_energy(corners)))]

@@ -89,7 +89,7 @@ class NativeVectorEnv(VectorEnv):
 
         Parameters
         ----------
-        seed : of the first environment, those of the others follow it; or one for each (None keeps the one it has).
+        seed : seed of the first environment, from which the others follow, or one seed for each (None keeps the current one).
         """
         rows = np.arange(self.num_envs)
         if options is not None and "reset_mask" in options:

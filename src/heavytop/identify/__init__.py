@@ -9,6 +9,7 @@ from types import ModuleType
 
 from heavytop.identify.api import identify as identify
 from heavytop.identify.copter import airborne as airborne, identify_copter as identify_copter
+from heavytop.identify.information import Excitation as Excitation, excitation as excitation
 from heavytop.identify.outputs import MeasuredOutput as MeasuredOutput
 from heavytop.identify.prediction import OpenLoopPrediction as OpenLoopPrediction
 from heavytop.identify.regression import (

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.errors import IdentificationError, SimulationError
+from heavytop._arrays import numbers
+from heavytop.errors import IdentificationError, SimulationError, wrong_shape
+from heavytop.geometry import quaternion, so3
 from heavytop.identify.contradictions import contradictions, in_degrees, unexplained
 from heavytop.identify.fit import FitSettings, LeastSquares
 from heavytop.identify.outputs import Outputs, free_body
 from heavytop.identify.result import Identification
 from heavytop.identify.shooting import SearchPoint, WindowShooting, cut
 from heavytop.identify.starts import Starts
-from heavytop.identify.trials import LogWarning, trials_of
+from heavytop.identify.trials import LogWarning, Trial, samples_of, trials_of
 from heavytop.identify.unknowns import Unknowns
 from heavytop.simulate import as_dynamics
 
@@ -52,12 +54,12 @@ def identify(
     window : length of the windows in s (prediction error over many samples); the last window of a log overlaps the one before, whose samples are
         not compared again. None: one window over each whole log (output error), searched from the
         result of short windows.
-    step : of the simulation in s; default: the time between samples, which it must divide.
+    step : step of the simulation in s; default: the time between samples, which it must divide.
     huber : multiple of the noise beyond which residuals count linearly, 1.5 for example; None: least squares.
     starts : one pair (q, v) of arrays (n, nq), (n, nv) for each log, near the motion; default: from the measurements.
     free_starts : whether the starts of the windows are also unknown; False: the motion is predicted from the measured ones, as a user of the
         model would do, and the parameters that predict best are found.
-    integrator : as of ``simulate``. most_steps : of the search.
+    integrator : as in ``simulate``. most_steps : largest number of steps of the search.
 
     Returns
     -------
@@ -81,6 +83,14 @@ def identify(
     >>> bool(low < 1.3 < high), round(found.values["l"], 2)
     (True, 1.3)
     """
+    if huber is not None and not 0 < huber < np.inf:
+        raise IdentificationError(
+            f"huber of identify() must be positive and finite, or None for least squares, got {huber!r}. Give 1.5 against outliers."
+        )
+    if most_steps < 1:
+        raise IdentificationError(
+            f"most_steps of identify() must be at least 1, got {most_steps!r}. The default is 60."
+        )
     dynamics, body = as_dynamics(model), free_body(model)
     subject = getattr(dynamics, "model", model)
     observed = Outputs(outputs, dynamics, body)
@@ -100,7 +110,7 @@ def identify(
     settings = FitSettings(huber, most_steps, free_starts)
     noise = [item.noise for item, n in zip(observed.items, observed.sizes, strict=True) for _ in range(n)]
     parts = _parts(step, trials[0].step)
-    given = () if starts is None else starts
+    given = () if starts is None else _given_starts(starts, trials, dynamics)
     source = None if starts is not None else Starts(dynamics, body, names)
 
     def search(length: int, z: np.ndarray) -> tuple[WindowShooting, Any]:
@@ -113,7 +123,7 @@ def identify(
                 continue
             rows = windows.first[own]
             if source is None:
-                q[own], v[own] = (np.asarray(x, dtype=float)[rows] for x in given[k])
+                q[own], v[own] = (x[rows] for x in given[k])
             else:
                 q[own], v[own] = source.at(trial, rows, unknowns.parameters(z))
         try:
@@ -126,9 +136,7 @@ def identify(
             ) from None
 
     shortest = min(len(t) for t in trials) - 1
-    length = shortest if window is None else round(window / trials[0].step)
-    if length < 1:
-        raise IdentificationError(f"window must be at least one sample of {trials[0].step:g} s, got {window} s.")
+    length = shortest if window is None else samples_of(window, trials[0].step, "window of identify()")
     z = unknowns.start
     if window is None:
         short = max(2, min(shortest // 4, round(0.5 / trials[0].step)))
@@ -139,19 +147,29 @@ def identify(
             warnings.warn(text, LogWarning, stacklevel=2)
     shooting, fit = search(length, z)
     compared = _compared(observed, shooting, fit)
-    for text in [*(unexplained(compared) if free_starts else ()), *in_degrees(compared, ("q", *dynamics.q_names))]:
+    degrees = dict.fromkeys(("q", *dynamics.q_names, "position", "attitude"), 1)
+    degrees |= dict.fromkeys(("v", *dynamics.v_names, "velocity", "gyro", "angular_velocity"), 0)
+    own = {
+        item.signal: degrees[item.signal] for item in observed.items if item.function is None and item.signal in degrees
+    }
+    for text in [*unexplained(compared, own, free_starts), *in_degrees(compared, ("q", *dynamics.q_names))]:
         warnings.warn(text, LogWarning, stacklevel=2)
     return Identification.of(model, shooting, fit, list(inputs), source)
 
 
 def _compared(observed: Outputs, shooting: WindowShooting, fit: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Signal -> residuals and measured values, NaN where nothing was measured; for those with as many residuals as entries."""
+    """Signal -> residuals and measured values, NaN where nothing was measured; for those with as many residuals as entries, and for attitudes,
+    which are rotation vectors from the first sample of their window."""
     found, first, entry = {}, 0, 0
     windows = shooting.windows
     for item, size, measured in zip(observed.items, observed.sizes, observed.measured, strict=True):
-        if size == measured:
+        y = windows.y[..., entry : entry + measured]
+        if item.signal == "attitude" and item.function is None:
+            R = quaternion.rotation_from_quaternion(y)
+            y = so3.log(np.swapaxes(R[:1], -1, -2) @ R)
+        if size == y.shape[-1]:
             seen = windows.seen[..., first : first + size]
-            parts = (fit.shot.residuals[..., first : first + size], windows.y[..., entry : entry + measured])
+            parts = (fit.shot.residuals[..., first : first + size], y)
             found[item.signal] = tuple(np.where(seen, x, np.nan) for x in parts)
         first, entry = first + size, entry + measured
     return found
@@ -168,6 +186,28 @@ def _extra_signals(log: Any, dynamics: Any, body: Any, compared: Sequence[str]) 
     else:
         available = list(log) if hasattr(log, "keys") else []
     return [name for name in used_for_starts(dynamics, body, available) if name not in compared]
+
+
+def _given_starts(starts: Any, trials: Sequence[Trial], dynamics: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The pairs (q, v) of ``starts=``, one for each log."""
+    hint = "Give one pair (q, v) for each log, with a row for each of its samples."
+    if not isinstance(starts, list | tuple) or len(starts) != len(trials):
+        got = len(starts) if isinstance(starts, list | tuple) else type(starts).__name__
+        raise IdentificationError(
+            f"starts= of identify() must be a list of {len(trials)} pairs (q, v), got {got}. {hint}"
+        )
+    made = []
+    for k, (pair, trial) in enumerate(zip(starts, trials, strict=True)):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise IdentificationError(
+                f"starts[{k}] of identify() must be a pair (q, v), got {type(pair).__name__}. {hint}"
+            )
+        q, v = numbers(pair[0], f"q of starts[{k}]"), numbers(pair[1], f"v of starts[{k}]")
+        for what, x, n in (("q", q, dynamics.nq), ("v", v, dynamics.nv)):
+            if x.shape != (len(trial), n):
+                raise wrong_shape(f"{what} of starts[{k}]", (len(trial), n), x.shape, hint)
+        made.append((q, v))
+    return made
 
 
 def _parts(step: float | None, sample: float) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,8 @@ ALIKE = 0.5
 """Least correlation from which conclusions are drawn."""
 UNLIKE = 0.1
 """Residual relative to the variation of a signal beyond which it is not explained."""
+NO_BETTER = 0.9
+"""Residual of a model relative to that of a motion without forces from which the model explains nothing."""
 LATE = 3
 """Samples by which two clocks may differ."""
 
@@ -127,20 +130,65 @@ def _gravity(force: np.ndarray) -> list[str]:
     return []
 
 
-def unexplained(signals: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[str]:
-    """Signals whose residuals (n, w, m) exceed the variation of the measurement (n, w, m) within its windows: name -> (residual, measured)."""
+def unexplained(
+    signals: Mapping[str, tuple[np.ndarray, np.ndarray]], degrees: Mapping[str, int], free_starts: bool
+) -> list[str]:
+    """Signals that the model explains no better than a motion without forces: name -> residual and measurement (n, w, m), NaN where not measured.
+
+    Parameters
+    ----------
+    degrees : name -> 1 for configurations, which move along a line without forces, 0 for velocities, which then are constant. The others are
+        compared with a constant. free_starts : whether lines and constants are fitted in each window, like the starts; else velocities keep their
+        first value, and configurations are not compared.
+    """
     found = []
     for name, (residual, measured) in signals.items():
         if residual.shape != measured.shape:
             continue
-        moved = measured - np.nanmean(measured, axis=0)
-        spread, left = np.sqrt(np.nanmean(moved**2)), np.sqrt(np.nanmean(residual**2))
-        if spread > 0 and left > 1.5 * spread:
-            found.append(
-                f"the model explains {name!r} worse than a constant (residual {left:.3g}, variation {spread:.3g}): check units, frames, the order of "
-                "columns and the inputs"
-            )
+        n, degree = len(measured), degrees.get(name)
+        left = _size(residual)
+        if degree is None or n < 8:
+            spread = _size(measured - np.nanmean(measured, axis=0))
+            if free_starts and spread.max() > 0 and np.linalg.norm(left) > 1.5 * np.linalg.norm(spread):
+                found.append(_worse(name, "a constant", np.linalg.norm(left), np.linalg.norm(spread)))
+            continue
+        if not free_starts and degree:
+            continue
+        free = _bend(measured, degree) if free_starts else measured - measured[0]
+        spread = _size(free)
+        # noise from third differences, (1, 3, 3, 1)^2 = 20
+        noise = 1.4826 * np.nanmedian(np.abs(np.diff(measured, 3, axis=0)), axis=(0, 1)) / np.sqrt(20.0)
+        bad = (left > NO_BETTER * spread) & (spread > 3 * noise) & (spread > 0.3 * spread.max()) & np.isfinite(noise)
+        if bad.any():
+            k = int(np.argmax(np.where(bad, left / np.where(spread > 0, spread, 1.0), 0.0)))
+            channel = f"{name}[{k}]" if measured.shape[-1] > 1 else name
+            found.append(_worse(channel, "a straight line" if degree else "a constant", left[k], spread[k]))
     return found
+
+
+def _worse(name: str, than: str, left: Any, spread: Any) -> str:
+    return (
+        f"the model does not explain {name!r} better than {than} (residual {left:.3g}, variation {spread:.3g}): check units, frames (z up or down, "
+        "body axes, order of quaternions), the order of columns and the inputs"
+    )
+
+
+def _size(x: np.ndarray) -> np.ndarray:
+    """(m,) root mean square over samples and windows (n, w, m)."""
+    return np.sqrt(np.nanmean(x**2, axis=(0, 1)))
+
+
+def _bend(y: np.ndarray, degree: int) -> np.ndarray:
+    """Samples (n, w, m) without the polynomial in time that fits them best in each window."""
+    t = np.linspace(-1.0, 1.0, len(y))[:, None, None]
+    seen = np.isfinite(y)
+    count = np.maximum(seen.sum(axis=0), 1)
+    y = y - np.nansum(y, axis=0) / count
+    if degree:
+        s = np.where(seen, t, 0.0)
+        s = np.where(seen, s - s.sum(axis=0) / count, 0.0)
+        y = y - np.nansum(s * y, axis=0) / np.maximum((s * s).sum(axis=0), 1e-300) * s
+    return y
 
 
 def in_degrees(signals: Mapping[str, tuple[np.ndarray, np.ndarray]], coordinates: Sequence[str]) -> list[str]:

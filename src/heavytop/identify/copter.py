@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from heavytop.copters import CommandPlant, Vehicle
 from heavytop.errors import IdentificationError, unknown_name
 from heavytop.identify.api import identify
 from heavytop.identify.result import Identification
+from heavytop.identify.trials import LogWarning
 from heavytop.identify.unknowns import Delay, Lag, UnknownParameter
 
 OUTPUTS = ("position", "velocity", "attitude", "angular_velocity")
@@ -27,15 +29,16 @@ MODELS: dict[str, tuple[str, ...]] = {
     "drag": ("exponents", "actuators", "drag"),
     "full": ("exponents", "actuators", "drag", "damping", "tilt", "com"),
     "trim": ("exponents", "actuators", "drag", "damping", "tilt", "trim"),
+    "spin": ("exponents", "actuators", "drag", "damping", "tilt", "trim", "spin"),
 }
 """Models of increasing detail. "quadratic": thrust by the square of the command, without lag and drag. "trim": instead of the centre of mass the
-moments of slowly averaged commands are subtracted, for rotors that differ from flight to flight."""
-CANDIDATES = ("quadratic", "full", "trim")
+moments of slowly averaged commands are subtracted, for rotors that differ from flight to flight. "spin": also moments of inertia of the rotors."""
+CANDIDATES = ("quadratic", "full", "trim", "spin")
 """Models that are compared to find the best."""
 
 
 def airborne(log: Any) -> Any:
-    """The longest part of a log in which the vehicle flies: motors on, higher than where they were off, without half a second at either end.
+    """The longest part of a log in which the vehicle flies: motors on, above the height where they were off, trimmed by half a second at both ends.
 
     Parameters
     ----------
@@ -112,7 +115,7 @@ def identify_copter(
     >>> import heavytop as ht
     >>> from heavytop.identify.copter import MODELS
     >>> list(MODELS)
-    ['quadratic', 'lag', 'drag', 'full', 'trim']
+    ['quadratic', 'lag', 'drag', 'full', 'trim', 'spin']
     """
     several = [airborne(log) for log in (logs if isinstance(logs, list | tuple) else [logs])]
     with_battery = all("battery" in log for log in several)
@@ -142,7 +145,9 @@ def _best(logs: Sequence[Any], arguments: tuple[Any, ...]) -> str:
         for k in range(folds):
             kept = [log for i, log in enumerate(logs) if i % folds != k]
             left = [log for i, log in enumerate(logs) if i % folds == k]
-            errors.append(_fit(name, kept, *arguments).predict(left, arguments[2]).mean())
+            with warnings.catch_warnings():  # the last fit has all logs and repeats the warnings
+                warnings.simplefilter("ignore", LogWarning)
+                errors.append(_fit(name, kept, *arguments).predict(left, arguments[2]).mean())
         first = first or errors
         ratios = [e[s] / f[s] for e, f in zip(errors, first, strict=True) for s in e]
         scores[name] = float(np.mean(ratios))
@@ -158,8 +163,8 @@ def _fit(
     huber: float | None,
     outputs: Sequence[Any],
 ) -> Identification:
-    simple, trim = model == "quadratic", "trim" in MODELS[model]
-    plant = CommandPlant(vehicle, None if simple else voltage, trim)
+    simple, trim, spin = model == "quadratic", "trim" in MODELS[model], "spin" in MODELS[model]
+    plant = CommandPlant(vehicle, None if simple else voltage, trim, spin)
     count = len(vehicle.airframe.rotors)
     values = dict(zip(plant.parameter_names, plant.parameter_vector().tolist(), strict=True))
     unknowns = _unknowns(
@@ -169,7 +174,7 @@ def _fit(
         # thrust of hovering at the mean command, so that the search begins near the flight
         unknowns = [*unknowns, UnknownParameter("command_exponent", 2.0, prior=(2.0, 1e-6))]
     battery = [] if simple or voltage is None else ["battery"]
-    inputs = ["motors", *battery, *(["motors"] if trim else [])]
+    inputs = ["motors", *battery, *(["motors"] if spin else []), *(["motors"] if trim else [])]
     level = float(np.mean([log["motors"].mean() for log in logs]))
     hover = vehicle.weight / count / level ** (2.0 if simple else 1.0)
     unknowns[0] = UnknownParameter("thrust", hover, low=0.05 * hover, high=20 * hover)
@@ -213,6 +218,9 @@ def _unknowns(
         found.append(UnknownParameter("drag_height", 0.02, low=-0.2, high=0.2))
     if "damping" in parts:
         found += [resisting(f"damping_{axis}", 5 * values[f"moment_{axis}"]) for axis in "xyz"]
+    if "spin" in parts:
+        torque = 0.1 * abs(ratio) * values["thrust"]
+        found += [resisting("spin_torque", torque), resisting("spin_momentum", 0.05 * torque)]
     if "com" in parts:
         found += [UnknownParameter(f"com_{axis}", 1e-5, low=-0.05, high=0.05) for axis in "xy"]
     if "tilt" in parts:

@@ -50,7 +50,7 @@ class FitSettings:
     Attributes
     ----------
     huber : residuals beyond this multiple of their noise count linearly; None: squares.
-    most_steps : of the search. free_starts : whether the starts of windows are unknown, too.
+    most_steps : largest number of steps of the search. free_starts : whether the starts of windows are also unknown.
     """
 
     huber: float | None = None
@@ -179,7 +179,7 @@ class _System:
         Jz = (Jz * root[..., None]).reshape(count, -1, nz)
         if not search.settings.free_starts:
             Jx = Jx[..., :0]
-        self.x_scale, self.Q, self.inverse = _eliminate(Jx)
+        self.x_scale, self.Q, self.inverse = eliminate(Jx)
         self.Jz_full = Jz
         self.local = np.matmul(np.swapaxes(self.Q, -1, -2), Jz)
         Jp = Jz - np.matmul(self.Q, self.local)
@@ -259,7 +259,7 @@ def dead_columns(norms: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return effects <= DEAD * effects.max(initial=0.0)
 
 
-def _eliminate(Jx: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def eliminate(Jx: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scales (w, nx), orthonormal columns Q (w, rows, nx) of the space of Jx, and ``inverse`` with dx = scale * inverse (Q^T b); null directions
     have zero columns."""
     norms = np.linalg.norm(Jx, axis=1)

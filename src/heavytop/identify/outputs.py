@@ -55,13 +55,19 @@ class Outputs:
 
     Parameters
     ----------
-    given : names or :class:`MeasuredOutput`. dynamics : of the model. body : model of the free body whose coordinates are the first ones, or None.
+    given : names or :class:`MeasuredOutput`. dynamics : the model's dynamics.
+    body : model of the free body whose coordinates are the first ones, or None.
     """
 
     def __init__(self, given: Sequence[Any], dynamics: Dynamics, body: Any) -> None:
         self.items = [MeasuredOutput(x) if isinstance(x, str) else x for x in given]
         if not self.items:
             raise IdentificationError("outputs= must name at least one measured signal.")
+        twice = {item.signal for item in self.items if self.signals.count(item.signal) > 1}
+        if twice:
+            raise IdentificationError(
+                f"outputs= must name each signal once, got {', '.join(self.signals)}: a signal that counts twice has too small intervals."
+            )
         self.dynamics, self.body = dynamics, body
         parts = [self._part(item) for item in self.items]
         self.measured = [size for size, _ in parts]

@@ -10,7 +10,7 @@ import numpy as np
 from heavytop._format import Brief
 from heavytop.errors import IdentificationError
 from heavytop.identify.shooting import SearchPoint, WindowShooting, cut
-from heavytop.identify.trials import trials_of
+from heavytop.identify.trials import samples_of, trials_of
 
 if TYPE_CHECKING:
     from heavytop.identify.result import Identification
@@ -59,8 +59,9 @@ def predict(found: Identification, logs: Any, horizon: float, every: float | Non
     names = [*s.outputs.signals, *(source.names - set(s.outputs.signals))]
     trials = trials_of(logs, s.dynamics, found.inputs, names)
     step = trials[0].step
-    length = max(1, round(horizon / step))
-    windows = cut(trials, s.outputs, length, length if every is None else max(1, round(every / step)))
+    length = samples_of(horizon, step, "horizon of predict()")
+    between = length if every is None else samples_of(every, step, "every of predict()")
+    windows = cut(trials, s.outputs, length, between)
     shooting = WindowShooting(s.dynamics, s.subject, trials, s.outputs, s.unknowns, windows, s.parts, s.integrator)
     z = found.fit.point.z.copy()
     z[s.unknowns.indices("bias")] = 0.0

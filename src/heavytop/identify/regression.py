@@ -154,7 +154,7 @@ def base_parameters(model: Model | Regressor, q: Any, v: Any, a: Any, torques: A
 
     Parameters
     ----------
-    model : of the arm, or its :class:`Regressor`, to reuse it.
+    model : model of the arm, or its :class:`Regressor`, to reuse it.
     q, v, a : (n, nq), (n, nv), (n, nv) configurations, velocities and accelerations. torques : (n, nv), measured.
 
     Examples

@@ -34,7 +34,7 @@ class Identification(Brief):
     covariance, correlations : (n, n), in the order of ``values``.
     noise : channel -> estimated standard deviation of the measurement.
     undetermined : descriptions of combinations of parameters that have no or hardly any effect on the outputs.
-    converged : whether the last step of the search was small. steps : of the search.
+    converged : whether the last step of the search was small. steps : number of steps of the search.
 
     Examples
     --------
@@ -136,7 +136,8 @@ class Identification(Brief):
 
         Parameters
         ----------
-        logs : as of :func:`identify`; of multicopters the part in which they fly. horizon : s. every : s between starts; default: the horizon.
+        logs : as in :func:`identify`; for multicopters, the part in flight.
+        horizon : length of a prediction, s. every : time between starts, s; default: the horizon.
 
         Examples
         --------

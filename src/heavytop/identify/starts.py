@@ -22,7 +22,7 @@ class Starts:
 
     Parameters
     ----------
-    dynamics, body : as of :class:`.Outputs`. names : signals that may be used.
+    dynamics, body : as in :class:`.Outputs`. names : signals that may be used.
     """
 
     def __init__(self, dynamics: Dynamics, body: Any, names: Sequence[str]) -> None:

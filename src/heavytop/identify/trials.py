@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from heavytop._arrays import numbers
 from heavytop._format import listed
 from heavytop.errors import IdentificationError, unknown_name
 from heavytop.simulate import Dynamics, Run
@@ -84,10 +85,15 @@ def _trial(log: Any, number: int, dynamics: Dynamics, inputs: Sequence[str], sig
     else:
         content, name = _from_dataset(log, number)
     wanted = list(inputs) or (["u"] if "u" in content or not dynamics.nu else ["motors"])
+    if dynamics.nu and not inputs and wanted[0] not in content:
+        raise IdentificationError(
+            f"{name} has no inputs: {dynamics.name!r} has inputs {listed(dynamics.u_names)}, expected as 'u' ({dynamics.nu} columns) or 'motors', "
+            f"the log has {listed([str(key) for key in content])}. Give inputs=[...], the signals of the log that are the inputs, in order."
+        )
     for signal in ("t", *wanted, *signals) if dynamics.nu else ("t", *signals):
         if signal not in content:
             raise unknown_name(f"signal of {name}", signal, [key for key in content if key != "t"])
-    t = np.asarray(content["t"], dtype=float)
+    t = numbers(content["t"], f"'t' of {name}")
     step = _step(t, name)
     columns = [_column(content[s], len(t), s, name) for s in wanted] if dynamics.nu else []
     u = np.concatenate(columns, axis=1) if columns else np.zeros((len(t), 0))
@@ -107,7 +113,24 @@ def _trial(log: Any, number: int, dynamics: Dynamics, inputs: Sequence[str], sig
                 LogWarning,
                 stacklevel=4,
             )
+    if "attitude" in measured:
+        measured["attitude"] = _unit(measured["attitude"], name)
     return Trial(name, step, u, measured)
+
+
+def _unit(attitude: np.ndarray, name: str) -> np.ndarray:
+    """Quaternions (n, 4) of length one; those of a log are rounded."""
+    if attitude.shape[1] != 4:
+        return attitude
+    length = np.linalg.norm(attitude, axis=1, keepdims=True)
+    wrong = np.abs(length - 1) > 0.1
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise IdentificationError(
+            f"{name}: 'attitude' must be quaternions w, x, y, z of length 1, and that of sample {k} has the length {length[k, 0]:.4g}. Angles and "
+            "other orders are given in the map of load_log; NaN marks samples that were not measured."
+        )
+    return attitude / length
 
 
 def _from_dataset(log: Any, number: int) -> tuple[dict[str, Any], str]:
@@ -131,13 +154,23 @@ def _from_dataset(log: Any, number: int) -> tuple[dict[str, Any], str]:
 
 
 def _column(values: Any, n: int, signal: str, name: str) -> np.ndarray:
-    array = np.asarray(values, dtype=float)
+    array = numbers(values, f"{signal!r} of {name}")
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or len(array) != n:
         raise IdentificationError(
             f"{name}: {signal!r} must have shape ({n},) or ({n}, m), as there are {n} times, got {np.shape(values)}."
         )
     return array
+
+
+def samples_of(duration: float, step: float, what: str) -> int:
+    """Samples of a duration in s, at least one."""
+    if not (np.isfinite(duration) and round(duration / step) >= 1):
+        hint = " Are the times of the log in seconds?" if step >= 1 else ""
+        raise IdentificationError(
+            f"{what} must be finite and at least one sample of {step:g} s, got {duration} s.{hint}"
+        )
+    return round(duration / step)
 
 
 def _step(t: np.ndarray, name: str) -> float:

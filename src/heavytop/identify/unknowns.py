@@ -22,7 +22,7 @@ class UnknownParameter:
 
     Parameters
     ----------
-    name : of the parameter. value : from which the search starts; None: that of the model.
+    name : name of the parameter. value : initial value of the search; None: that of the model.
     low, high : bounds. prior : (mean, standard deviation) known from elsewhere, or None.
 
     Examples
@@ -42,7 +42,9 @@ class UnknownParameter:
             raise IdentificationError(
                 f"bounds of {self.name!r} must be low < high, got {self.low:g} and {self.high:g}."
             )
-        if self.prior is not None and not (len(self.prior) == 2 and self.prior[1] > 0):
+        if self.prior is not None and not (
+            np.shape(self.prior) == (2,) and np.isfinite(self.prior[0]) and self.prior[1] > 0
+        ):
             raise IdentificationError(
                 f"prior of {self.name!r} must be (mean, standard deviation > 0), got {self.prior}."
             )
@@ -50,11 +52,11 @@ class UnknownParameter:
 
 @dataclass(frozen=True)
 class Delay(UnknownParameter):
-    """The time in s by which inputs act later than logged; also the offset between two clocks.
+    """Time in s by which the inputs act later than logged; also the offset between two clocks.
 
     Parameters
     ----------
-    name : in the result. value, low, high, prior : as of :class:`UnknownParameter`, in s.
+    name : name in the result. value, low, high, prior : as in :class:`UnknownParameter`, in s.
 
     Examples
     --------
@@ -70,9 +72,9 @@ class Delay(UnknownParameter):
 
 @dataclass(frozen=True)
 class Lag(UnknownParameter):
-    """The time constant in s of actuators of first order between the logged inputs and those of the model.
+    """Time constant in s of first-order actuators between the logged inputs and those of the model.
 
-    The state of the actuators follows from the log before each window, so it needs no unknown start.
+    The actuator state is computed from the log before each window, so its initial value is not an unknown.
 
     Parameters
     ----------
@@ -97,7 +99,7 @@ class Bias(UnknownParameter):
 
     Parameters
     ----------
-    name : of the signal. per_log : whether each log has its own errors; otherwise they are shared.
+    name : name of the signal. per_log : whether each log has its own errors; otherwise all logs share them.
 
     Examples
     --------
@@ -246,7 +248,7 @@ class Unknowns:
                 for name in inputs:
                     if name not in names:
                         raise unknown_name("input", name, names)
-                start = float(item.value or 0.0)
+                start = _within(item, float(item.value or 0.0))
                 scale = 0.01 if kind == "delay" else max(start, 0.01)
                 self.entries.append(
                     UnknownNumber(item.name, kind, start, scale, item.low, item.high, item.prior, inputs=inputs)
@@ -254,11 +256,7 @@ class Unknowns:
             elif isinstance(item, UnknownParameter):
                 if item.name not in defaults:
                     raise unknown_name("parameter", item.name, defaults)
-                start = defaults[item.name] if item.value is None else float(item.value)
-                if not item.low <= start <= item.high:
-                    raise IdentificationError(
-                        f"{item.name!r} starts at {start:g}, outside its bounds {item.low:g} to {item.high:g}. Give value= within them."
-                    )
+                start = _within(item, defaults[item.name] if item.value is None else float(item.value))
                 scale = abs(start) or (item.prior[1] if item.prior else 0.0)
                 self.entries.append(
                     UnknownNumber(item.name, "parameter", start, scale, item.low, item.high, item.prior)
@@ -335,3 +333,12 @@ class Unknowns:
                 turned[k] += 1e-30j
                 J[first : first + 10, first + k] = np.imag(inertia_from_cholesky(turned)) / 1e-30
         return J
+
+
+def _within(item: UnknownParameter, start: float) -> float:
+    """The start of a search, within the bounds."""
+    if not item.low <= start <= item.high:
+        raise IdentificationError(
+            f"{item.name!r} starts at {start:g}, outside its bounds {item.low:g} to {item.high:g}. Give value= within them."
+        )
+    return start

@@ -38,7 +38,9 @@ def save_flight(flight: Flight, path: str | Path, every: int = 1) -> None:
     """Write a flight as a table (.csv) with one row for every ``every``-th record and the last one, or its run as netCDF."""
     if not str(path).lower().endswith(CSV):
         if every != 1:
-            raise FileFormatError(f"every={every} thins a table: give a name that ends with .csv, got {str(path)!r}.")
+            raise FileFormatError(
+                f"every={every} applies only to tables: give a name that ends with .csv, got {str(path)!r}."
+            )
         flight.run.save(path)
         return
     if every < 1 or every != int(every):

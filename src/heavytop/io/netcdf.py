@@ -201,7 +201,7 @@ def _netcdf(data: xarray.Dataset) -> bytes:
 
 
 def load_run(path: str | Path, *, checked: bool = True) -> Run:
-    """Read a run; its arrays equal those that were saved, bit by bit. It has no model.
+    """Read a run; its arrays are bit-identical to those saved. It has no model.
 
     ``checked=False`` skips the checksum, for files rewritten by another program or written by heavytop 0.1.0.
 

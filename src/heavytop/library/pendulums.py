@@ -44,7 +44,7 @@ def pendulum() -> System:
 
 
 def double_pendulum() -> System:
-    """Two point masses on two rods without mass; theta_2 is the angle of the second rod relative to the first.
+    """Two point masses on two massless rods; theta_2 is the angle of the second rod relative to the first.
 
     >>> double_pendulum().derive(native=False)
     Model('double pendulum': nq=2, nv=2, nu=0, bodies=2)
@@ -115,7 +115,7 @@ def furuta() -> System:
 
 
 def chain(n: int = 5) -> System:
-    """A chain of ``n`` equal slender rods of 1 kg and 1 m, hinged alternately about the y and x axes; each angle is relative.
+    """A chain of ``n`` identical slender rods of 1 kg and 1 m, hinged alternately about the y and x axes; each angle is relative.
 
     >>> chain(3).derive()
     Model('chain of 3': nq=3, nv=3, nu=0, bodies=3)

@@ -54,9 +54,9 @@ class SignalMap:
 
     Attributes
     ----------
-    columns : of one topic. topic, type : the topic by its name, or the first one with messages of a type.
+    columns : columns of one topic. topic, type : the topic by its name, or the first one with messages of a type.
     unit, scale, offset : value = offset + scale * unit * column.
-    order : of the entries of a quaternion.
+    order : order of the entries of a quaternion.
     frame : ENU and FLU as in the dataset; NED and FRD are converted, "world" (of an angular velocity) is rotated to the body by the attitude.
     optional : whether it may be missing.
 

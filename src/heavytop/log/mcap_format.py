@@ -39,7 +39,7 @@ class Topic:
     schema, definition : name and text of the ROS 2 message.
     parts : (name, kind) of its fields in order; kind is float64, int32, uint32, a shape of float64, or the bytes of a constant text.
     fill : writes the fields of messages ``rows`` to a structured array.
-    metadata : of the channel.
+    metadata : metadata of the channel.
     """
 
     name: str

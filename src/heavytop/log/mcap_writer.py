@@ -51,7 +51,7 @@ def save_mcap(run: Run, path: str | Path) -> None:
 
     Parameters
     ----------
-    run : of one trajectory; poses need its model, which a run that was loaded from a file does not have.
+    run : run of one trajectory; poses need its model, which a run that was loaded from a file does not have.
     path : ends with ``.mcap``.
 
     Examples

@@ -32,7 +32,7 @@ class TopicTable:
 
     Attributes
     ----------
-    columns : name -> numbers. type : of its messages, if the format has types. units : column -> unit, where the file states it.
+    columns : name -> numbers. type : type of its messages, if the format has types. units : column -> unit, where the file states it.
     names : original names of columns that a format had to change.
     """
 

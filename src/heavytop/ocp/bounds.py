@@ -38,11 +38,11 @@ class Limits:
 
     Parameters
     ----------
-    lower, upper : one number for all inputs or (nu,) numbers; infinite ones do not limit.
-    torque_priority : weight rho of rotations over translations when an input is at its limit. 1 is the plain projection, which lets an
-        inverted vehicle fall forever; 100 recovers it; 1e4 and more is practically lexicographic. The law without active limits does
-        not depend on it. None takes the metric of the prototype itself.
-    inertia : body -> inertia that weighs translations against rotations; None: that of the prototype.
+    lower, upper : one number for all inputs or (nu,) numbers; infinite means unlimited.
+    torque_priority : weight rho of rotations relative to translations when an input is at its limit. 1 is the plain projection, with which
+        an inverted vehicle falls forever; 100 recovers it; 1e4 or more is practically lexicographic. It has no effect unless a limit is
+        active. None uses the metric of the prototype itself.
+    inertia : body -> inertia that weights translations against rotations; None: that of the prototype.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Within(Value):
 
     Parameters
     ----------
-    function : of (q, v) in NumPy notation; a number or (m,). lower, upper : numbers or (m,); infinite: no bound.
+    function : function of (q, v) in NumPy notation; a number or (m,). lower, upper : numbers or (m,); infinite: no bound.
     label : a name for messages.
     of_parameters : the same function of (q, v, p), if it depends on parameters of the model (nominal ones in ``function``).
 

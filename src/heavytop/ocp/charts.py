@@ -202,7 +202,7 @@ class ChartRates(Portable):
 
     Attributes
     ----------
-    coordinates, q_names : of the configurations q (nq,), those of the model.
+    coordinates, q_names : coordinates of the configurations q (nq,) and their names, those of the model.
     rho : (e, v, u), q_bar, p -> (e', v').
     link : (e, e_1), q_bar, q_bar_1 -> residual between e_1 in the chart around q_bar_1 and e in the chart around q_bar.
     """

@@ -28,7 +28,7 @@ class Block:
 
     Attributes
     ----------
-    function : of (e, v, u), q_bar, p and constants.
+    function : function of (e, v, u), q_bar, p and constants.
     nodes : (n,). constants : (n, k). lower, upper : (n, m) for constraints. constraints : (n,) the constraint at each node.
     weights : (n,) for costs, else None.
     """

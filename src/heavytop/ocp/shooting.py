@@ -125,9 +125,9 @@ class Shooting:
 
     Parameters
     ----------
-    rates : of the model.
-    layout : of the nodes.
-    tableau : of an explicit Runge-Kutta method.
+    rates : rates of the model.
+    layout : layout of the nodes.
+    tableau : tableau of an explicit Runge-Kutta method.
     substeps : steps in each interval.
     integrand : cost per time as function of (e, v, u), or of (e, v, u, u') where inputs are linear in time; or None.
     """

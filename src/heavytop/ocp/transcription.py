@@ -35,7 +35,8 @@ class Transcription(NonlinearProgram):
 
     Attributes
     ----------
-    lower, upper : bounds of the variables. rates, layout, shooting : of the nodes and intervals. weights : (N,) lengths of intervals, as part of
+    lower, upper : bounds of the variables. rates, layout, shooting : those of the nodes and intervals.
+    weights : (N,) lengths of intervals, as part of
         tau if the duration is free, else in s.
     """
 

@@ -225,7 +225,7 @@ BEST_KNOWN = {
 
 
 def load(name: str) -> Task:
-    """The problem of that name."""
+    """Return the built-in problem with the given name."""
     if name not in PROBLEMS:
         raise unknown_name("planning problem", name, PROBLEMS)
     return PROBLEMS[name]()

@@ -79,7 +79,7 @@ class Plan(Portable, Shown):
     ----------
     times : (N + 1,) s of the nodes. q, v : (N + 1, nq), (N + 1, nv). u : (N + 1, nu) inputs at the nodes: held until the next node, or
         linear in between (``linear``).
-    cost, duration, iterations : of the plan; ``attempts`` lists them solution by solution.
+    cost, duration, iterations : cost, duration and iterations of the plan; ``attempts`` lists them solution by solution.
     accuracy : largest difference of an interval from a fine simulation from the same node (m, rad, and their rates).
     active : active bounds and constraints, with multipliers.
     violation : largest violation of constraints and limits between the nodes, with its label; in m for positions, rad for angles, otherwise in the
@@ -264,7 +264,7 @@ class Plan(Portable, Shown):
         Parameters
         ----------
         cost : weights; None: inputs cost a tenth of the default of :class:`.Weights`, for robustness to wrong masses.
-        limits : of the inputs of the plant, including a ``reserve``; None: those of the plan.
+        limits : limits of the inputs of the plant, including a ``reserve``; None: those of the plan.
 
         Examples
         --------

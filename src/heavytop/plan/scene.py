@@ -23,7 +23,7 @@ class NodeScene:
 
     Attributes
     ----------
-    rates : of the model. q, v, u : configuration, velocity and input. p : parameters. constants : those of the constraint or cost.
+    rates : rates of the model. q, v, u : configuration, velocity and input. p : parameters. constants : those of the constraint or cost.
     u_rate : rates of the inputs, for costs that depend on them.
     """
 

@@ -27,7 +27,7 @@ class View:
 
     Parameters
     ----------
-    scene : of a viser server.
+    scene : scene of a viser server.
     dragged : called with the position (3,) to which the set point is dragged.
     """
 

@@ -262,7 +262,7 @@ def sweep(points: Floats, radius: float, sides: int = 6, dash: float | None = No
     Parameters
     ----------
     points : (n, 3) of the curve.
-    radius : of the tube.
+    radius : radius of the tube.
     dash : length of dashes and gaps; None: solid.
     """
     curve = frozen_array(points, "points of a curve", ("n", 3))

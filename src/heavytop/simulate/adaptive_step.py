@@ -19,6 +19,7 @@ from heavytop.simulate.integrators.error_control import ErrorControlled
 from heavytop.simulate.invariants import turns
 from heavytop.simulate.recording import RecordGrid, Recording, Records, RunProblem, check_room
 from heavytop.simulate.run_compilation import Native
+from heavytop.system import OPEN
 
 FEWEST, MOST = 16, 1024
 """Attempts per native call."""
@@ -33,6 +34,8 @@ MOST_PARTS = 1 << 16
 """Pieces of an attempt in which events are looked for."""
 SMALLEST = 1e-14
 """Step relative to the duration below which the solution counts as lost."""
+DATED = 65
+"""Places in a step, and then between two of them, at which the time of a jump is searched for."""
 NEARBY = 1e-6
 """Distance within which a rejected step without input from the law counts as the place where the step size vanished."""
 
@@ -326,10 +329,10 @@ class ChosenSteps:
             self._pace = (result.state[self.own["t"]] - self.t) / attempts
             self.state = result.state
             self.attempts += attempts
-            self._note_lost(active, SMALLEST * duration)
+            self._note_lost(active, SMALLEST * duration, result.records)
             bar.update(float(self.t.min() - problem.start_time) / duration)
 
-    def _note_lost(self, active: np.ndarray, smallest: float) -> None:
+    def _note_lost(self, active: np.ndarray, smallest: float, raw: dict[str, np.ndarray]) -> None:
         """Trajectories whose steps have died out, that are not finite, or that the watch has ended."""
         next_h, q = self.state[self.own["next_h"]], self.state[self.at.q]
         watched = None if self.at.watch is None else self.state[self.at.watch]
@@ -340,7 +343,32 @@ class ChosenSteps:
             lost |= active & ~np.isfinite(watched).all(axis=-1)
         fresh = lost & ~np.isfinite(self.failed)
         self.failed[fresh] = self.t[fresh]
+        for lane in np.flatnonzero(fresh):
+            self._date(int(lane), raw)
         self._note_last_failure(fresh)
+
+    def _date(self, lane: int, raw: dict[str, np.ndarray]) -> None:
+        """Where loops are open within the last accepted step, the trajectory ends there and not at the end of the step."""
+        dynamics, data = self.problem.dynamics, {label: raw[self.own[label]][1:] for label in self.method.records}
+        kernel, rows = dynamics.kernel("kept"), np.flatnonzero(data["attempt"][:, lane, 1] > 0)
+        if kernel is None or not len(rows):
+            return
+        dense = _Dense(self, data, rows[-1:], np.array([lane]))
+        begin, size = data["attempt"][rows[-1], lane, :2]
+
+        def closed(x: np.ndarray) -> np.ndarray:
+            q, flats = dense.at(np.zeros(len(x), dtype=int), x)
+            p = dynamics.at_times(np.broadcast_to(self.p[lane], (len(x), self.p.shape[-1])), begin + x * size)
+            _, _, miss, _, _, branches, *_ = kernel(q, self._parts(flats)[0], p)
+            open_by = np.max(np.abs(miss), axis=-1, initial=0.0)
+            return (open_by <= OPEN) & (np.min(branches, axis=-1, initial=1.0) >= 0.0)
+
+        x = np.linspace(0.0, 1.0, DATED)
+        first = int(np.argmin(closed(x)))
+        if first == 0:  # closed in the whole step
+            return
+        x = np.linspace(x[first - 1], x[first], DATED)
+        self.failed[lane] = begin + size * x[max(int(np.argmin(closed(x))), 1)]
 
     def _attempts(self, active: np.ndarray, end: float) -> int:
         """Attempts of the next block: about as many as the slowest trajectory needs, growing as the step size settles."""

@@ -28,7 +28,7 @@ class ContactRecord:
 
     Attributes
     ----------
-    name : of the contact.
+    name : name of the contact.
     t : (n,) times of the records in s.
     forces : (n, *batch, k, 3) N on the body at each point, world axes: the impulse of the step that ends there divided by its size.
     gaps : (n, *batch, k) m. points : (n, *batch, k, 3) m, world axes.

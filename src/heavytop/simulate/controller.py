@@ -67,7 +67,7 @@ STATUS = "status"
 
 @runtime_checkable
 class Controller(Protocol):
-    """The members of a controller that a simulation uses; :func:`complete` adds those that a plain one leaves out.
+    """The members of a controller that a simulation uses; :func:`complete` adds those that a simple controller omits.
 
     Attributes
     ----------
@@ -421,7 +421,7 @@ def _bound(law: Any, dynamics: Any, subject: Any, sampled: bool) -> BoundLaw:
         raise SimulationError(f"a {kind} law with memory must output {needed!r} of shape ({memory},).{hint}")
     if traced.outputs.get(STATUS, ()) != ():
         raise SimulationError(
-            f"the output {STATUS!r} of {type(law).__name__} must be a number: 0 where the input is good, else which of its causes; it has "
+            f"the output {STATUS!r} of {type(law).__name__} must be a number: 0 if the input is valid, else the number of its cause; it has "
             f"shape {traced.outputs[STATUS]}."
         )
     if taken := [name for name in traced.outputs if name in RESERVED]:
@@ -505,7 +505,7 @@ def hosted(law: BoundLaw, count: int) -> Hosted | None:
 
 # --- status of a law ---------------------------------------------------------------------------------------------------------
 #
-# A law may output ``status`` (): 0 where its input is good, k where it has none for its k-th cause; the texts are ``causes`` of the law. The first
+# A law may output ``status`` (): 0 where its input is valid, k where its k-th cause prevents one; the texts are ``causes`` of the law. The first
 # status that is not zero is kept in the native loop with the configuration at the start of that step, and a NaN in a part of the state that nothing
 # else reads ends the trajectory. A method that may reject steps sets none: the last failure counts if the step size vanishes there.
 

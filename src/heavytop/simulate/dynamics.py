@@ -32,7 +32,7 @@ class Dynamics(Value, ABC):
 
     Attributes
     ----------
-    name : of the system.
+    name : name of the system.
     coordinates : where ``q`` lives; ``w`` are the velocities of its blocks.
     v_names, u_names, parameter_names : names of the rest.
     equations_key : key of the functions for native code on disk, or None.

@@ -59,7 +59,7 @@ class Watched:
     loss : errors of the energy that count, relative to the largest kinetic energy. worst : largest error of one step, relative to the same.
     miss : largest residual of loops and constraints, relative to their sizes (:mod:`heavytop.system.constraints.scaling`); that of velocity
         constraints also relative to the largest speed so far. branch : least value of their branches; negative is wrong.
-    gain : of friction by its own reaction; at 1 the acceleration is no longer unique.
+    gain : gain by which friction changes its own reaction; at 1 the acceleration is no longer unique.
     q : (nq,) configuration at the largest error of a step; the last one where friction is what ended it.
     """
 

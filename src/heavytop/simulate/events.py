@@ -34,7 +34,7 @@ class Event(Brief, Value):
     name : shown in the outcome.
     direction : 1 rising only, -1 falling only, 0 both.
     terminal : whether the trajectory ends there.
-    tolerance : of the time in s.
+    tolerance : tolerance for the time in s.
 
     Two crossings within a step are found if they are a quarter of the step apart, closer ones if the function is smooth.
 
@@ -289,7 +289,7 @@ class EventLog:
         k, which = np.argwhere(bad)[np.argmin(t[np.argwhere(bad)[:, 0]])]
         index = tuple(int(i) for i in np.unravel_index(rows[k], self.batch)) if self.batch else ()
         raise SimulationError(
-            f"event {self.events[which].name!r} is NaN at t = {t[k]:.10g} s{place_in(index)}, so its crossings cannot be seen. Write it as a "
+            f"event {self.events[which].name!r} is NaN at t = {t[k]:.10g} s{place_in(index)}, so its crossings cannot be detected. Write it as a "
             "function that is a number at all states of the run (for example without roots of negative numbers)."
         )
 

@@ -28,7 +28,7 @@ class Invariant:
     Attributes
     ----------
     values : (n, *batch) along the run.
-    unit : of the values.
+    unit : unit of the values.
     reference : size to which the drift is compared: the largest magnitude of the quantity (1 for constraints).
 
     Examples

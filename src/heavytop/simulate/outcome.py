@@ -35,7 +35,7 @@ class Outcome:
     ----------
     ending : which way.
     message : what happened, when, to which trajectory, and the likely cause.
-    time : of the end in s.
+    time : end time in s.
     trajectory : index in the batch of one that ended by itself, by an event, by divergence or where what it keeps jumped; empty for a
         single trajectory, and for those that went as far as the run did, which share one outcome.
 

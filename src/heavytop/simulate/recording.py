@@ -30,7 +30,7 @@ class RunProblem:
     Attributes
     ----------
     q, v, p : (*batch, n) start and parameters.
-    memory : of the law at the start.
+    memory : memory of the law at the start.
     step, steps : size in s, number.
     balance, watched : whether work is integrated along and recorded, and whether the balance of energy is watched.
     breakpoints : times in s at which steps end.
@@ -148,7 +148,7 @@ class Records:
     Attributes
     ----------
     q, v, u : configuration, velocities, input.
-    work : of inputs and dissipation. memory : of the law. residual : of implicit steps. None where there is none.
+    work : work of inputs and dissipation. memory : memory of the law. residual : residual of implicit steps. None where there is none.
     channels : by their names.
     """
 
@@ -231,7 +231,7 @@ class Recording:
     Attributes
     ----------
     t : (n,) times of the records.
-    records : of all trajectories.
+    records : records of all trajectories.
     failed : (*batch,) time at which a trajectory was first not finite; NaN where it stayed finite.
     events : all crossings, and where they ended a trajectory; None: there are no events.
     watched, law_failures, ledger : (*batch, n) state of the energy monitor, status of the law, energy exchanged; None if there is none.

@@ -195,7 +195,7 @@ class Run(Shown):
         kernel = self.dynamics.kernel("energies") if self.dynamics is not None else None
         if kernel is None:
             raise SimulationError(
-                f"the energy of {self.name!r} is unknown. Give kinetic= and potential= to the dynamics to have it."
+                f"the energy of {self.name!r} is unknown. Give kinetic= and potential= to the dynamics."
             )
         kinetic, potential = kernel(self.q, self.v, self.parameters_at_records)
         return kinetic, potential

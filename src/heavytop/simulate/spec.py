@@ -440,7 +440,7 @@ def prepare(
     inputs: Inputs = None,
     **options: Any,
 ) -> RunSpec:
-    """Prepare a run, and return it as a function of ``(start, parameters=None, inputs=None)``.
+    """Prepare a run and return it as a function of ``(start, parameters=None, inputs=None)``.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class Terminals:
     Attributes
     ----------
     q, v, u, p, h : configuration, velocities, input, parameters, size of the step.
-    memory, gains : of the law. work : done by inputs and dissipation. flow : the same, where it is not recorded.
+    memory, gains : memory and gains of the law. work : done by inputs and dissipation. flow : the same, where it is not recorded.
     watch, ledger, exchanged : state of the energy monitor. law_failure : status of the law.
     events : values of their functions. None where there is none.
     own : what the integrator carries along, and given : what it is given, by its own names.

@@ -32,7 +32,7 @@ def stepper(
     reference: Any = None,
     threads: int | None = None,
 ) -> StepFunction:
-    """Make a native step of a model, a function of arrays: ``q, v = step(q, v, u)``.
+    """Make a native step function of a model, called with arrays: ``q, v = step(q, v, u)``.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class StepFunction(BoundHere):
         code, _ = native(problem, None, parts.code, lanes)
         if code.terminals.own:
             raise SimulationError(
-                f"{parts.integrator.name} carries {', '.join(code.terminals.own)} from step to step besides q and v: use integrator='rkmk4'."
+                f"{parts.integrator.name} carries {', '.join(code.terminals.own)} from step to step in addition to q and v: use integrator='rkmk4'."
             )
         return code
 
@@ -151,7 +151,7 @@ class StepFunction(BoundHere):
         u : (..., nu), zero if not given; for a law with a signal its sample (..., m), by default that of its reference.
         parameters : name -> value or batch of values.
         memory : (..., memory_size) of a law with memory; the new one is then the third result.
-        time : of the start of the step, for systems, laws and references that depend on it.
+        time : time at the start of the step, for systems, laws and references that depend on it.
         out : arrays (q, v) for the results, which may be the given ones.
 
         Raises

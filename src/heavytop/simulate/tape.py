@@ -26,7 +26,7 @@ class Slot:
     Attributes
     ----------
     role : what it holds, for people.
-    shape : of the array.
+    shape : shape of the array.
     """
 
     role: str

@@ -45,7 +45,7 @@ class UserDynamics(Dynamics):
     constraints : name -> ``g(q)``, one number or several that stay zero, in NumPy notation. They need ``kinetic``; the channel of this name has the
         multipliers, the generalised forces of which are ``(dg/dq A)^T`` times them.
     guards : functions that give for a step size an :class:`.Event` at which the equations end; a run that meets one has not gone well.
-    name : of the system.
+    name : name of the system.
 
     Examples
     --------

@@ -74,7 +74,7 @@ def sweep(
         :func:`attitude`) varies along ``draw``. ``("mass", "arm"): [(1, 0.2), (2, 0.3)]`` and :func:`zipped` vary together.
         An ``xarray.Dataset`` works, too.
     draws : number of draws of the distributions at every point of the other dimensions.
-    seed : of the draws, and of noise and wind of flights unless ``seed`` varies. A draw depends on the seed, the name of the variable and its
+    seed : seed of the draws, and of noise and wind of flights unless ``seed`` varies. A draw depends on the seed, the name of the variable and its
         own index, on nothing else.
     measure : measured numbers: a function of the run that returns a mapping, names of coordinates (their values at the end) or
         :func:`take`, or a mapping from names to functions, names or :func:`take`. Records have time first, then the batch. Default: ``q`` and
@@ -84,13 +84,13 @@ def sweep(
     chunk : approximate number of points of a task, which is one chunk of the store.
     first_draw : index of the first draw, to continue an earlier study.
     trajectories : whether to keep ``q_t``, ``v_t``, ``u_t`` of all points, or a mapping from dimensions to positions.
-    workers : of the local cluster; None: one per processor.
+    workers : number of workers of the local cluster; None: one per processor.
     retries : number of further attempts if a chunk fails on a worker; then its points are recorded as failed, with the cause.
     timeout : seconds without an answer after which a worker is assumed to hang; None: 20 times the slowest chunk, at least a minute.
     retry_failed : whether chunks that were given up before are tried again.
     batched : whether the function takes arrays of values (count, ...) and returns arrays.
     progress : show a bar; None: on a terminal.
-    options : of the simulation or the flight; functions among them take variables of the sweep by name.
+    options : options of the simulation or the flight; functions among them take variables of the sweep by name.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def make_study(
     batched: bool = False,
     **options: Any,
 ) -> Study:
-    """The study of :func:`sweep`, not yet run.
+    """Create the study that :func:`sweep` would run, without running it.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def run_study(
     if workers is not None and not _whole(workers, 1):
         raise SweepError(f"workers must be None or 1, 2, ..., got {workers!r}.")
     if workers is not None and client is None:
-        raise SweepError(f'workers={workers} are those of a cluster on this machine: give client="local" too.')
+        raise SweepError(f'workers={workers} applies to a cluster on this machine: also give client="local".')
     if timeout is not None and (not isinstance(timeout, int | float | np.number) or not timeout > 0):
         raise SweepError(f"timeout must be None or a positive number of seconds, got {timeout!r}.")
     if store is None:

@@ -279,7 +279,7 @@ def call_rows(
     Parameters
     ----------
     option : its name. count : number of points.
-    unpack : from the result to its parts. shapes : of the parts at one point; None: numbers, any number of them.
+    unpack : from the result to its parts. shapes : shapes of the parts at one point; None: numbers, any number of them.
     samples : whether the parts may have one more axis in front.
 
     Returns

@@ -28,7 +28,7 @@ class Distribution:
     Attributes
     ----------
     kind, settings : its name and its numbers.
-    shape : of one draw. words : uniform numbers that a draw takes.
+    shape : shape of one draw. words : uniform numbers that a draw takes.
     """
 
     kind: str
@@ -97,7 +97,7 @@ def _uniform(unit: np.ndarray, low: Any, high: Any) -> np.ndarray:
 
 
 def choice(values: Sequence[Any], weights: Sequence[float] | None = None) -> Distribution:
-    """One of several values (numbers or texts), equally likely or with weights.
+    """One of several values (numbers or strings), equally likely or weighted.
 
     >>> sorted(set(choice(["energy", "body"]).draw(0, "law", 0, 50).tolist()))
     ['body', 'energy']

@@ -82,9 +82,9 @@ class FlightGroup(Group):
 
     Attributes
     ----------
-    composed : one of them. tracking : the law on the maneuver. lag : of the propellers next to it, s.
+    composed : one of them. tracking : the law on the maneuver. lag : lag of the propellers next to it, s.
     varied : names of :data:`VARIED` that differ within the batch. longest : samples of their longest delay. mass : that of all of them, kg.
-    gains : of the law, if they differ.
+    gains : gains of the law, if they differ.
     """
 
     composed: Composition

@@ -231,7 +231,7 @@ def _usable(name: str) -> bool:
 def _checked(name: str, value: Measured, count: int) -> Measured:
     if not _usable(name):
         raise SweepError(
-            f"a measure cannot be called {name!r}: take a name that begins with a letter, without slashes, other than {', '.join(RESERVED)}."
+            f"a measure cannot be called {name!r}: choose one that begins with a letter, without slashes, other than {', '.join(RESERVED)}."
         )
     array = np.asarray(value.values)
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:

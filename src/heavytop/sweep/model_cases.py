@@ -68,7 +68,7 @@ class Group:
 
     Attributes
     ----------
-    spec : their run, without start, parameters and varying inputs. law : its bound law, if any. period : of its samples, s.
+    spec : their run, without start, parameters and varying inputs. law : its bound law, if any. period : its sampling period, s.
     code : equal for groups that run in one batch.
     """
 

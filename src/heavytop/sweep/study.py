@@ -84,13 +84,13 @@ class Study(Portable):
         for name, value in measured.items():
             if name in taken:
                 raise SweepError(
-                    f"the measure {name!r} has the name of something that varies: give it another one, as in "
+                    f"the measure {name!r} has the name of a variable of the sweep: choose another name, as in "
                     f"measure={{'end': {name!r}}}."
                 )
             for dim, n in zip(value.dims, np.shape(value.values)[1:], strict=True):
                 if dim in taken or dim in measured or sizes.setdefault(dim, n) != n:
                     raise SweepError(
-                        f"the measure {name!r} has an axis {dim!r} with {n} values; something else has this name: take another one."
+                        f"the measure {name!r} has an axis {dim!r} with {n} values, but this name is taken: choose another one."
                     )
                 labels = (value.labels or {}).get(dim)
                 if labels is not None and len(labels) != n:

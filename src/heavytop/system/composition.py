@@ -105,7 +105,7 @@ def scene(systems: Mapping[str, Any], *, gravity: Any = None, name: str = "scene
     systems : name -> system, or (system, at) with its place: a position (3,) or pose (4, 4) in the world. Frames and joints of each are
         called ``name/frame``, inputs and parameters ``name_input``.
     gravity : (3,) m/s^2; None: that of the first system.
-    name : of the whole.
+    name : name of the combined system.
 
     Examples
     --------

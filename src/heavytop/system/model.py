@@ -88,7 +88,7 @@ class ModelFunction:
 
     Attributes
     ----------
-    name : of the function.
+    name : name of the function.
     inputs, outputs : name -> trailing shape, in the order of the arguments and of the results.
 
     Examples
@@ -804,7 +804,7 @@ class Model(Value, Shown):
         parameters : values of parameters that differ from the defaults.
         tolerance : largest residual in m and rad of a target that is reached.
         restarts : further starts of a target that is not reached.
-        seed : of the random configurations.
+        seed : seed of the random configurations.
         threads : threads over large batches; None: one per processor.
 
         Returns

@@ -277,7 +277,7 @@ class System(Portable, Shown):
         system : the other one; its world becomes a frame of this system, ``{prefix}mount`` (with ``_`` behind it if that is taken).
         parent : body or frame that carries it.
         at : where its world is in ``parent``: a position (3,), a pose (4, 4), or None.
-        prefix : of all names, such as "gripper/".
+        prefix : prefix of all names, such as "gripper/".
         joint : how it moves relative to ``parent``; None: it is fixed.
 
         Returns
@@ -493,7 +493,7 @@ class System(Portable, Shown):
         lower, upper : ends of its range, rad or m; None: no end.
         velocity, effort : largest speed (rad/s or m/s) and force (N m or N); None: no bound.
         hard : whether the ends are rigid stops, which ``integrator="moreau"`` simulates; otherwise they exert no force.
-        restitution : of rigid stops, from 0 to 1.
+        restitution : restitution of rigid stops, from 0 to 1.
 
         Examples
         --------
@@ -622,11 +622,11 @@ class System(Portable, Shown):
         Parameters
         ----------
         joint : name of the joint that the motor drives.
-        inertia : of the rotor about its axis, kg m^2 (kg for sliding joints); like ``gear_ratio`` one number, or one for each velocity.
+        inertia : inertia of the rotor about its axis, kg m^2 (kg for sliding joints); like ``gear_ratio`` one number, or one for each velocity.
         gear_ratio : turns of the rotor per turn of the joint.
         body : the body (or frame) on which the motor is mounted; the spin of the rotor then also turns this body, exactly. The inertia of
             the body includes the rotor as if it were welded to it. None: the gyroscopic effect is left out.
-        axis : of the rotor in ``body``; None: that of the joint.
+        axis : axis of the rotor in ``body``; None: that of the joint.
         """
         where = f"armature in {joint!r}"
         self._check_values(where, inertia=inertia)
@@ -748,9 +748,9 @@ class System(Portable, Shown):
             number belongs to 1 m/s, and (0.2, 1.0) is the default.
         stiffness : None for rigid contact, which ``integrator="moreau"`` simulates. In N/m^exponent for compliant contact, a force element
             (:class:`.CompliantContact`) for every other integrator.
-        name : of the contact in a run; None: the name of the body, or "body/partner" if this is taken.
-        exponent : of the depth in the elastic force of a compliant contact: 1.5 for round bodies (Hertz, the default), 1 for a linear spring.
-        hysteresis : of compliant contact in s/m, instead of restitution: the elastic force is multiplied by 1 + hysteresis times the closing speed.
+        name : name of the contact in a run; None: the name of the body, or "body/partner" if this is taken.
+        exponent : exponent of the depth in the elastic force, compliant contact: 1.5 for round bodies (Hertz, the default), 1 for a linear spring.
+        hysteresis : in s/m, for compliant contact instead of restitution: the elastic force is multiplied by 1 + hysteresis times the closing speed.
         slip_speed : speed in m/s from which on compliant friction is full, 0.01 by default; below it is smooth.
         turn_speed : the same of rolling and spinning resistance in rad/s, 0.1 by default.
         rolling, spinning : resisting moment over normal force of a compliant contact, m.
@@ -788,7 +788,7 @@ class System(Portable, Shown):
         properties = {key: value for key, value in properties.items() if value is not None}
         ground = self._grounds.get(partner)
         if ground is None and partner == "ground":
-            raise ModelError(f"{where} meets the ground, which does not exist. Call system.ground() first.")
+            raise ModelError(f"{where} touches the ground, which is not defined. Call system.ground() first.")
         if ground is not None and against is not None:
             raise ModelError(f"{where}: against= is the shape of a body, and {partner!r} is a ground. Omit it.")
         if friction is None and (ground is None or ground.friction is None):

@@ -79,7 +79,7 @@ def export_c(
     functions : C name -> traced function. Matrices are passed row by row.
     precision : ``"double"`` or ``"float"``, the type of all numbers in the C code.
     vectors : function name -> one array (vectors, *shape) per input for the test; normal random numbers if not given.
-    tolerance : of the test, relative to one plus the largest expected number of an output. Default: 1e-11 in double and 2e-4 in float precision,
+    tolerance : tolerance of the test, relative to one plus an output's largest expected value. Default: 1e-11 in double and 2e-4 in float precision,
         or 16 times the effect of the last bits of the inputs if that is more (at most 1e-6 and 2e-2); the test prints it.
     footprint : measure code and stack size with arm-none-eabi-gcc and put them in the README.
     entries : array -> names of its entries, for header and README.

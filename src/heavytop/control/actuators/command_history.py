@@ -16,6 +16,8 @@ from heavytop.system import Model
 
 UNIT = 0.005
 """Delays are multiples of about this time (s), at least of a sample."""
+TRUST = 0.5
+"""Gain of the correction of modelled levels by measured speeds."""
 
 
 def units(period: float) -> int:
@@ -30,11 +32,11 @@ def stored_samples(longest: float, period: float) -> int:
 
 
 class CommandMemory(Wrapper):
-    """Reports ``commands``: the levels commanded to the actuators 1, 2, ... samples ago, newest first.
+    """Wrapper that reports ``commands``: the levels commanded to the actuators 1, 2, ... samples ago, newest first.
 
     Parameters
     ----------
-    controller : makes the commands. model, actuators : of the vehicle. longest : age of the oldest command, s.
+    controller : makes the commands. model, actuators : model and actuators of the vehicle. longest : age of the oldest command, s.
 
     Examples
     --------
@@ -105,14 +107,15 @@ def sent_before(at: Seen, nu: int, delay: Array) -> Array:
 
 
 class RotorState(Wrapper):
-    """Reports ``levels``, the state of the actuators at the time of the measurement, and ``thrusts``, their mean over the sample before it.
+    """Wrapper that reports ``levels``, the actuator state at the time of the measurement, and ``thrusts``, their means over the preceding sample.
 
-    A model of the actuators, driven by the commands and corrected by the measured speeds, if any.
+    The estimate comes from a model of the actuators, driven by the commands and corrected by the measured speeds if available.
 
     Parameters
     ----------
-    model, actuators : of the vehicle. delay : of the measurements, s, and the lag of the actuators, unless identified.
-    trust : gain of the correction by the measured speeds.
+    model, actuators : model and actuators of the vehicle.
+    delay : delay of the measurements, s; delay and actuator lag are used unless they are identified.
+    trust : gain of the correction by the measured speeds. None: 0.5, or 0 for tilting rotors, where a weak rotor counts as a disturbance.
 
     Examples
     --------
@@ -124,10 +127,11 @@ class RotorState(Wrapper):
     """
 
     def __init__(
-        self, controller: Any, model: Model, actuators: Propellers, delay: float = 0.0, trust: float = 0.5
+        self, controller: Any, model: Model, actuators: Propellers, delay: float = 0.0, trust: float | None = None
     ) -> None:
         super().__init__(controller)
-        self.model, self.actuators, self.delay, self.trust = model, actuators, float(delay), trust
+        self.model, self.actuators, self.delay = model, actuators, float(delay)
+        self.trust = (TRUST if actuators.directions is None else 0.0) if trust is None else trust
         self.hull = Hull.of(model)
         self.provides = {"levels": model.nu, "thrusts": model.nu}
         self.own_state_size = model.nu + 1
@@ -149,7 +153,8 @@ class RotorState(Wrapper):
         levels = modelled
         if "rotor_speeds" in at.signals:
             measured = at.signals["rotor_speeds"]
-            levels = np.where(at.z[nu] > 0.5, modelled + self.trust * (measured - modelled), measured)
+            share = np.where(at.z[nu] > 0.5, self.trust, 1.0)
+            levels = act.corrected(modelled, measured, share)
             # half of the correction at the end holds for the mean
             thrusts = thrusts + 0.5 * (act.output(levels) - act.output(modelled))
         thrusts = np.where(at.z[nu] > 0.5, thrusts, act.output(levels))

@@ -12,15 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, vector
+from heavytop._arrays import Array, concatenate, part, vector
 from heavytop.control.laws.base import BaseController, check_sample_time
 from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.errors import ControlError, wrong_shape
 
+TINY = 1e-12
+"""Squared thrust (N^2) of a rotor at rest."""
+
 
 @dataclass(frozen=True, eq=False)
 class Propellers:
-    """Propellers of first order.
+    """Propellers with first-order lag.
 
     Parameters
     ----------
@@ -28,11 +31,14 @@ class Propellers:
     follows : "thrust": the thrust itself is of first order; "speed": the rotor speed is, the thrust is proportional to its square.
     lowest, highest : limits of the thrust, N.
     thrust_coefficient : thrust per square of the speed, N/(rad/s)^2, if the speeds themselves are measured.
+    directions : number of inputs of each rotor, which are components of its thrust, such as (2, 2, 2) of three tilting ones; None: one each.
 
     Examples
     --------
     >>> Propellers(time_constant=0.05, lowest=0.0, highest=6.0).highest
     6.0
+    >>> Propellers(thrust_coefficient=0.05, directions=(2, 1)).speeds(np.array([3.0, 4.0, 0.2]))
+    array([10.,  2.])
     """
 
     time_constant: Any = 0.05
@@ -40,6 +46,7 @@ class Propellers:
     lowest: float = -np.inf
     highest: float = np.inf
     thrust_coefficient: float = 1.0
+    directions: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         if not np.all(np.asarray(self.time_constant, dtype=float) > 0):
@@ -48,6 +55,8 @@ class Propellers:
             raise ControlError(f"propellers follow in 'thrust' or 'speed', got {self.follows!r}.")
         if not self.thrust_coefficient > 0:
             raise ControlError(f"the thrust coefficient must be positive, got {self.thrust_coefficient}.")
+        if self.directions is not None and self.follows != "thrust":
+            raise ControlError("rotors with several directions follow in 'thrust', got follows='speed'.")
 
     def size(self, nu: int) -> int:
         return nu
@@ -63,6 +72,29 @@ class Propellers:
     def level(self, u: Array) -> Array:
         """The quantity of first order, thrust or speed, that belongs to a thrust."""
         return u if self.follows == "thrust" else np.sign(u) * np.sqrt(np.abs(u) / self.thrust_coefficient)
+
+    def rotors(self, nu: int) -> int:
+        """Number of rotors with ``nu`` inputs."""
+        return nu if self.directions is None else len(self.directions)
+
+    def _groups(self, z: Array) -> list[Array]:
+        """Components of the thrust of every rotor, and further levels of other inputs left out."""
+        ends = np.cumsum(self.directions)
+        return [part(z, int(end) - int(n), int(end)) for n, end in zip(self.directions or (), ends, strict=True)]
+
+    def speeds(self, z: Array) -> Array:
+        """The speeds of the rotors that belong to levels."""
+        if self.directions is None:
+            return z
+        return vector(*(np.sqrt(np.sqrt(np.vecdot(f, f) + TINY) / self.thrust_coefficient) for f in self._groups(z)))
+
+    def corrected(self, z: Array, measured: Array, share: float) -> Array:
+        """Levels corrected by a share of the error of their speeds; the directions of tilting rotors stay."""
+        if self.directions is None:
+            return z + share * (measured - z)
+        ratios = measured / self.speeds(z)
+        parts = [(1 + share * (ratios[k] * ratios[k] - 1)) * f for k, f in enumerate(self._groups(z))]
+        return concatenate(*parts)
 
     def target(self, demand: Array) -> Array:
         """The level of a demand within the limits."""
@@ -232,7 +264,7 @@ class LagInverse(Wrapper):
 
     Parameters
     ----------
-    controller : inside. actuators : with their limits; their lag unless identified. time : s.
+    controller : the wrapped controller. actuators : with their limits; their lag unless identified. time : s.
 
     Examples
     --------

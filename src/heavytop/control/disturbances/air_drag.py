@@ -102,9 +102,9 @@ def turning(b: Array, c: Array) -> Array:
     return np.eye(3) + S + scale(1 / (1 + np.vecdot(b, c)), S @ S, 2)
 
 
-def leaned(R: Array, specific: Array) -> Array:
-    """The rotation R (3, 3) turned by the smallest angle so that its z axis is along a specific force (3,), up or down."""
-    b = np.matvec(R, UP)
+def leaned(R: Array, specific: Array, axis: Array = UP) -> Array:
+    """The rotation R (3, 3) turned by the smallest angle so that a body axis (3,), z by default, is along a specific force (3,), up or down."""
+    b = np.matvec(R, axis)
     along = np.vecdot(b, specific)
     size = np.sqrt(np.vecdot(specific, specific) + 1e-18)
     c = scale(np.where(along >= 0, 1.0, -1.0) / size, specific, 1)

@@ -42,7 +42,7 @@ class ConstantWind:
 
 @dataclass(frozen=True)
 class Gust:
-    """A gust of the shape 1 - cos: from ``begin`` on for ``length`` seconds, ``peak`` (3,) in the middle, m/s.
+    """A 1 - cos gust: from ``begin`` for ``length`` seconds, ``peak`` (3,) in the middle, m/s.
 
     >>> Gust((5.0, 0, 0), begin=1.0, length=2.0).at(np.array([0.0, 2.0, 4.0]))[:, 0]
     array([0., 5., 0.])
@@ -123,7 +123,7 @@ class VonKarman:
     Parameters
     ----------
     mean : (3,) mean velocity, m/s; not zero. intensity : standard deviation of each component, m/s.
-    length : integral length scale, m. seed : of the random phases. waves : number of frequencies.
+    length : integral length scale, m. seed : seed of the random phases. waves : number of frequencies.
     lowest, highest : range of the frequencies, rad/s; default: from 0.01 to 300 times mean speed by length.
 
     The velocity is a sum of waves with random phases, so it is defined at every time.
@@ -253,7 +253,7 @@ def add_wind(system: System, body: str, drag: float, at: Any = (0.0, 0.0, 0.0)) 
 
 
 class Windy(Wrapper):
-    """A controller for a plant with the wind inputs of :func:`add_wind`; the inner controller does not know the wind.
+    """A controller for a plant with the wind inputs of :func:`add_wind`; the inner controller is not given the wind.
 
     Parameters
     ----------

@@ -265,6 +265,10 @@ class Estimator(Value):
         v = numbers(v, "v")
         if v.shape[-1:] != (self.model.nv,):
             raise wrong_shape(f"v of {self.model.name!r}", ("...", self.model.nv), v.shape)
+        if not np.isfinite(v).all():
+            raise ControlError(
+                f"v of {self.model.name!r} must be finite, got {v.tolist()}. Zeros with a large velocity= state that it is unknown."
+            )
         x = self.process.start(q, v)
         f = self.functions
         P = self._first_covariance(configuration, velocity, covariance, x)
@@ -383,7 +387,13 @@ class Estimator(Value):
             sample k was taken ``delay`` earlier, at a multiple of the period of the sensor.
         every : samples between recorded ones.
         """
+        if not every >= 1 or every % 1:
+            raise ControlError(
+                f"every of filter() must be a whole number of samples, at least 1, got {every!r}. 1 records every sample."
+            )
         f, z = self.functions, numbers(start, "start")
+        if z.shape[-1:] != (f.size,):
+            raise wrong_shape("start", ("...", f.size), z.shape, "It is the memory that begin() returns.")
         i = numbers(inputs, "inputs")
         self._check_inputs(i)
         count = len(i)
@@ -599,6 +609,11 @@ def estimator(
     if not (np.isfinite(period) and period > 0):
         raise ControlError(f"the period of an estimator must be positive, got {period}.")
     given = of_vehicle(model, sensors) if isinstance(sensors, Sensors) else tuple(sensors)
+    for s in given:
+        if not isinstance(s, ModelSensor):
+            raise ControlError(
+                f"sensors= of an estimator takes sensors such as EncoderSensor(...) and PoseSensor(...), got {type(s).__name__}: {s!r}."
+            )
     labels = [s.label for s in given]
     if not given or len(set(labels)) < len(labels):
         raise ControlError(f"an estimator needs sensors with different names, got {labels}: give them name=...")
@@ -610,16 +625,21 @@ def estimator(
                     f"the {what} of {s.label!r}, {value:g} s, is not a multiple of the period {period:g} s."
                 )
     if model.is_constrained and model.description.time is not None:
-        raise ControlError(f"{model.name!r} has constraints and depends on time: such systems have no estimator.")
+        raise ControlError(f"{model.name!r} has constraints and depends on time; estimators do not support this.")
     density: Any = 0.0
     if inputs == "model":
         if disturbance is None:
             raise ControlError(
                 "inputs='model' needs disturbance=..., the density of unknown accelerations: a filter never trusts a model fully."
             )
-        density = np.asarray(disturbance, dtype=float)
-        if density.shape not in ((), (model.nv,)) or not np.all(density >= 0):
-            raise wrong_shape("disturbance", (model.nv,), density.shape)
+        density = numbers(disturbance, "disturbance")
+        if density.shape not in ((), (model.nv,)):
+            raise wrong_shape("disturbance", (model.nv,), density.shape, "One number, or one for each velocity.")
+        if not (np.isfinite(density).all() and np.all(density >= 0)):
+            raise ControlError(
+                f"disturbance= of the estimator of {model.name!r} must be finite and not negative, got {density.tolist()}. It is a density, in the "
+                "unit of v per square root of a second; 0 for velocities without unknown accelerations."
+            )
         density = np.broadcast_to(density, (model.nv,)).copy()
     made = Estimator(model, given, float(period), inputs, density, model.parameter_vector(parameters))
     if inputs == "imu":

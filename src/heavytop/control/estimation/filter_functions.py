@@ -85,8 +85,8 @@ class FilterFunctions(Value):
 
     Parameters
     ----------
-    process : of the state. sensors : their order is that of the biases; those of the inputs of the process first.
-    period : of a step, s. parameters : (np,) of the model.
+    process : process of the state. sensors : their order is that of the biases; those of the inputs of the process first.
+    period : length of a step, s. parameters : (np,) of the model.
     """
 
     process: Process

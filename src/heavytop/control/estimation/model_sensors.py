@@ -53,7 +53,7 @@ class ModelSensor(Value):
     ----------
     name : unique among the sensors of an estimator; None: that of the kind.
     noise : standard deviation of a sample, one number or one per entry, in the unit of the output.
-    bias : standard deviation of the constant error at the start; walk : of its random walk, per square root of a second. A sensor with
+    bias : standard deviation of the constant error at the start; walk : intensity of its random walk, per square root of a second. A sensor with
         either has a bias that is estimated.
     period : s between readings; None: one in every step of the estimator. delay : age of a reading on arrival, s.
     gate : probability with which a consistent reading is accepted (chi-square test of the innovation); None: all readings are accepted.
@@ -189,7 +189,7 @@ class GyroSensor(_OfFrame):
 
 @dataclass(frozen=True, eq=False)
 class AccelerometerSensor(_OfFrame):
-    """Specific force (3,) at a point of a frame in its axes: acceleration less gravity, m/s^2.
+    """Specific force (3,) at a point of a frame, in its axes: acceleration minus gravity, m/s^2.
 
     >>> AccelerometerSensor("hull", noise=0.1, at=(0.0, 0.0, 0.02)).units
     ('m/s^2',)
@@ -396,7 +396,7 @@ class FunctionSensor(ModelSensor):
 
     Parameters
     ----------
-    function : of (t, q, v, u), returns (count,). count : its number of entries.
+    function : function of (t, q, v, u), returns (count,). count : its number of entries.
 
     Examples
     --------

@@ -62,7 +62,7 @@ class Observability:
 def observability(
     own: Estimator, q: Any = None, v: Any = None, inputs: Any = None, samples: int = 100
 ) -> Observability:
-    """Directions of the error that the sensors cannot see along a motion.
+    """Directions of the error that the sensors cannot observe along a motion.
 
     Parameters
     ----------
@@ -82,13 +82,15 @@ def observability(
     q = model.neutral() if q is None else model.coordinates.check(q)
     v = np.zeros(model.nv) if v is None else numbers(v, "v")
     if inputs is None:
+        if samples < 1:
+            raise ControlError(f"samples of observability() must be at least 1, got {samples}.")
         rest = np.zeros(own.process.ni)
         if own.inputs == "imu":
             hull = Hull.of(model)
             rest[3:] = -hull.motion(q, v).R.T @ hull.gravity
         inputs = np.tile(rest, (samples, 1))
     i = numbers(inputs, "inputs")
-    if i.ndim != 2:
+    if i.ndim != 2 or not len(i):
         raise ControlError(f"observability takes the inputs of one motion (n, {own.process.ni}), got shape {i.shape}.")
     x, b = own.process.start(q, v), np.zeros(f.nb)
     through, rows = np.eye(f.ne), []

@@ -25,8 +25,8 @@ class Instrumented(Wrapper):
 
     Parameters
     ----------
-    controller : gets the readings, for example an :class:`.Estimated` one. model : of the sensors, the first coordinates of the plant.
-    sensors : of the model. seed : of noise and biases. members : batch axes whose members have different noise.
+    controller : gets the readings, for example an :class:`.Estimated` one. model : model of the sensors, the first coordinates of the plant.
+    sensors : sensors of the model. seed : seed of noise and biases. members : batch axes whose members have different noise.
 
     Examples
     --------
@@ -128,14 +128,14 @@ class Instrumented(Wrapper):
 
 
 class Estimated(Wrapper):
-    """A controller that is given the estimates of a filter instead of the state. For sampled control at the period of the estimator.
+    """A controller that receives the estimates of a filter instead of the state. For sampled control at the period of the estimator.
 
     The readings are signals with the names of the sensors, from :class:`.Instrumented`; a sensor without a signal reads its output from the measured
     state further out, such as that of :class:`.Sensed`. Reports ``nis``, the normalised squared residual of each sensor.
 
     Parameters
     ----------
-    controller : inside. estimator : its model is that of the controller. start : first memory (*batch, memory_size), see
+    controller : the wrapped controller. estimator : its model is that of the controller. start : first memory (*batch, memory_size), see
         :meth:`.Estimator.begin`.
 
     Examples

@@ -46,8 +46,8 @@ class Process(Value):
 
     Attributes
     ----------
-    nx, ne : entries of state and error. ni, nw : of the inputs and of the noise of a step.
-    names : of the entries of an error.
+    nx, ne : entries of state and error. ni, nw : entries of the inputs and of the noise of a step.
+    names : names of the entries of an error.
     """
 
     model: Model
@@ -100,7 +100,7 @@ class ModelProcess(Process):
 
     Parameters
     ----------
-    model : any model. period : of a step, s. disturbance : (nv,) densities of the disturbing accelerations, unit of v per square root of s.
+    model : any model. period : length of a step, s. disturbance : (nv,) densities of the disturbing accelerations, unit of v per square root of s.
     parameters : (np,).
     """
 

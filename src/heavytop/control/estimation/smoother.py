@@ -65,7 +65,7 @@ def smooth(own: Estimator, start: Any, inputs: Any, readings: Mapping[str, Any],
 
     Parameters
     ----------
-    start, inputs, readings : as of :meth:`.Estimator.filter`; late readings are used at the time when they were taken. Gates are not used.
+    start, inputs, readings : as in :meth:`.Estimator.filter`; late readings are used at the time when they were taken. Gates are not used.
     iterations : 1: the smoother of Rauch, Tung and Striebel about the filtered motion; more: iterated towards the most probable motion.
 
     Examples
@@ -98,11 +98,11 @@ def smooth(own: Estimator, start: Any, inputs: Any, readings: Mapping[str, Any],
 def moving_horizon(
     own: Estimator, start: Any, inputs: Any, readings: Mapping[str, Any], window: int, iterations: int = 3
 ) -> Smoothed:
-    """Estimates at every sample from the readings of the last ``window`` samples, relinearised; older ones by the filter's prediction at its start.
+    """Estimates at every sample from the last ``window`` samples, relinearised; the filter's prediction at the window's start summarises older ones.
 
     Parameters
     ----------
-    start, inputs, readings : as of :meth:`.Estimator.filter`. window : samples. iterations : of each window, from its last solution.
+    start, inputs, readings : as in :meth:`.Estimator.filter`. window : samples. iterations : iterations of each window, from its last solution.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def moving_horizon(
     (40, 1)
     """
     if window < 2 or iterations < 1:
-        raise ControlError(f"a moving horizon needs 2 samples and 1 iteration or more, got {window} and {iterations}.")
+        raise ControlError(f"a moving horizon needs at least 2 samples and 1 iteration, got {window} and {iterations}.")
     z, i = numbers(start, "start"), numbers(inputs, "inputs")
     taken = _taken(own, readings)
     filtered = own.filter(start, inputs, readings)

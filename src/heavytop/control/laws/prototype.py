@@ -160,11 +160,11 @@ class Prototype:
 
         Parameters
         ----------
-        model : of the plant, with loops, velocity constraints or a basis if it has them.
+        model : model of the plant, with loops, velocity constraints or a basis if it has them.
         q : configuration of rest (nq,) that inputs can hold; None: the neutral one. :func:`.equilibrium` finds others.
         v : velocity (nv,) of a steady motion instead of rest, such as that of a car at speed: the poles are then those of :func:`.particle_law`
             along it. The velocity coordinates must be constant, and the equations must not change along the motion.
-        poles : of the deviations that the inputs reach (1/s), complex ones in conjugate pairs; one number for all.
+        poles : poles of the deviations that the inputs reach (1/s), complex ones in conjugate pairs; one number for all.
         weights : instead of poles, weights of deviations and inputs; the poles are then those of the linear-quadratic regulator.
         bodies : bodies with designed inertia, damping and stiffness; None: all with inertia. Leave out wheels that spin.
         quiet : False: print the report.

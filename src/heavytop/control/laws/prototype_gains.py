@@ -27,7 +27,7 @@ DISTRIBUTIONS = (("inertia", DesiredInertia), ("damping", DesiredDamping), ("sti
 
 @recipe
 def tunable(law: Law) -> TunableLaw:
-    """The law with the numbers of its prototype as gains.
+    """The law with the parameters of its prototype as gains.
 
     The gains are named ``"stiffness world hull total"``, ``"... c2"`` (centre, m) and ``"... S00"`` (moment about the centre): totals, centres and
     moments of inertia, damping and stiffness as far as they are not zero. ``simulate(..., gains=...)`` changes them without new code, in
@@ -36,7 +36,7 @@ def tunable(law: Law) -> TunableLaw:
 
     Parameters
     ----------
-    law : of :func:`.energy_law`, :func:`.body_law` or :func:`.particle_law`, with limits and integral action if it has them.
+    law : law from :func:`.energy_law`, :func:`.body_law` or :func:`.particle_law`, with limits and integral action if it has them.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def tunable(law: Law) -> TunableLaw:
 
 
 class TunableLaw(FeedbackLaw):
-    """A law with the numbers of its prototype as gains. Made by :func:`tunable`.
+    """A law whose gains are the parameters of its prototype; created by :func:`tunable`.
 
     Attributes
     ----------

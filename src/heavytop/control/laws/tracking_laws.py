@@ -104,7 +104,7 @@ def particle_law(
     metric: str = "prototype",
     at: Place = None,
 ) -> Law:
-    """The particle-based law: every particle of the prototype is drawn to its own place on the reference.
+    """The particle-based law: every particle of the prototype is attracted to its place on the reference.
 
     Parameters
     ----------

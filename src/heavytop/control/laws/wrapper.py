@@ -31,7 +31,7 @@ def signal_sizes(plant: Any) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Signals:
-    """Named vectors that sensors and observers report to the controllers inside them, besides the state.
+    """Named vectors that sensors and observers report to the controllers inside them, in addition to the state.
 
     A wrapper declares the signals it reports (``Wrapper.provides``, name -> size) and returns their values from ``Wrapper.seen``; a controller
     inside reads them from ``at.signals``. heavytop's own wrappers use these:
@@ -136,7 +136,7 @@ class PartialPlant:
 
 
 class Seen(Portable):
-    """The arguments of a wrapper, as symbols that are made when they are first used; unused ones are no arguments.
+    """The arguments of a wrapper, as symbols that are made on first use; unused ones are not arguments.
 
     Attributes
     ----------
@@ -310,7 +310,7 @@ class Wrapper(BaseController):
     def rate(self, at: Seen, u: Array) -> Array:
         """Rate of the own memory, for continuous control and, unless :meth:`following` says otherwise, Euler's step."""
         raise ControlError(
-            f"{type(self).__name__} remembers samples, so it cannot run continuously: simulate it with hold='zero-order'."
+            f"{type(self).__name__} stores samples, so it cannot run continuously: simulate it with hold='zero-order'."
         )
 
     def following(self, at: Seen, u: Array) -> Array:
@@ -467,7 +467,7 @@ def _side_by_side(parts: Sequence[np.ndarray], lead: tuple[int, ...]) -> np.ndar
 
 
 class Tracking(Wrapper):
-    """A law, or what is around one, that follows a reference. Made by ``law.with_reference(reference)``.
+    """A law, possibly wrapped, that follows a reference. Made by ``law.with_reference(reference)``.
 
     A traceable reference becomes part of the function of time; any other is given as signal (q_R, v_R, a_R). Integral action takes
     the sample period of the simulation; with a ``sample_time`` it insists on that one. A controller may follow another reference than the
@@ -525,7 +525,7 @@ class Tracking(Wrapper):
             changed["p"] = own.parameter_vector(self.followed.parameters_of(own))
         elif at.model.parameter_names != own.parameter_names:
             raise ControlError(
-                f"a law that knows the parameters needs the same ones: it has {own.parameter_names}, the plant "
+                f"a law that uses parameters needs those of the plant: it has {own.parameter_names}, the plant "
                 f"{at.model.parameter_names}."
             )
         return changed

@@ -108,7 +108,7 @@ class TiltLimits(Limits):
     Parameters
     ----------
     lower, upper, torque_priority, inertia : as in :class:`.Limits`, for inputs outside of sectors.
-    sectors : of the tilting rotors.
+    sectors : sectors of the tilting rotors.
     period : s between the samples of the law; required for bounded tilt rates. From one sample to the next a tilt then
         changes by at most ``rate * period``. The law stores the tilts in its states z, which start at zero.
 

@@ -105,7 +105,7 @@ class Linearization:
 
     Attributes
     ----------
-    A : (n, n). names : of the states.
+    A : (n, n). names : names of the states.
     """
 
     A: np.ndarray
@@ -241,7 +241,7 @@ def _linearize_kept(
 
 
 def hover(law: Law, q: Array | None = None, *, plant: Model | None = None) -> Linearization:
-    """Linearise the law at a set point q (default: the neutral configuration), with another plant than its model if given.
+    """Linearise the law at a set point q (default: the neutral configuration), optionally with a plant that differs from its model.
 
     >>> from heavytop.copters import quadcopter
     >>> craft = quadcopter()

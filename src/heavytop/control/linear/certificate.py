@@ -315,7 +315,7 @@ def certificate(
 
     Parameters
     ----------
-    law : of joints that slide and turn, made by :func:`.lqr`, with its limits. radius : to be proven; None: a large one is searched.
+    law : law for sliding and turning joints, made by :func:`.lqr`, with its limits. radius : radius to prove; None: search for a large one.
     uncertain : parameters and their bounds, for example ``{"m_p": (0.09, 0.11)}``: the proof holds for all of them.
     boxes : largest number of boxes of one attempt.
 

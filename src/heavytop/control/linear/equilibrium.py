@@ -104,7 +104,7 @@ def equilibrium(
     model : a derived model.
     q, u : guess (nq,), (nu,); None: the neutral configuration, no input.
     fixed : joints that keep their position in the guess.
-    limits : of the inputs, pair or :class:`.Limits`.
+    limits : limits of the inputs, pair or :class:`.Limits`.
     prefer : "configuration" moves q as little as possible; "inputs" moves it to reduce the inputs.
 
     Examples

@@ -57,7 +57,7 @@ TRIES = 12
 
 
 class UnstableWarning(UserWarning):
-    """A law does not stabilise the rest configuration it is made for.
+    """A law does not stabilise the rest configuration it was designed for.
 
     >>> issubclass(UnstableWarning, UserWarning)
     True

@@ -40,7 +40,7 @@ class FeedbackLoop:
     Attributes
     ----------
     A : (n, n), B : (n, nu) of the plant with the states of the law. K : (nu, n) of the law u = -K x.
-    states : (n,) names; inputs : (nu,) names. name : of the model.
+    states : (n,) names; inputs : (nu,) names. name : name of the model.
 
     Examples
     --------

@@ -430,8 +430,8 @@ class LinearQuadratic(BaseController):
 
         Parameters
         ----------
-        sizes : (m,) values of sqrt(x^T P x) at the start. samples : runs for each. seed : of the deviations.
-        step : of the simulation, s; default: a fifth of the step of the gains. until : its length, s; default: the duration of the motion, else
+        sizes : (m,) values of sqrt(x^T P x) at the start. samples : runs for each. seed : seed of the deviations.
+        step : step of the simulation, s; default: a fifth of the step of the gains. until : its length, s; default: the duration of the motion, else
             5 s, as whole periods.
 
         Returns
@@ -498,7 +498,7 @@ def lqr(
 
     Parameters
     ----------
-    model : of the plant.
+    model : model of the plant.
     reference : a feasible motion with a duration or a period (``plan.reference``), or a configuration (nq,) that inputs within the limits
         can hold.
     cost : weights of deviations and inputs, ``Weights(places=, speeds=, inputs=)``.
@@ -509,7 +509,7 @@ def lqr(
     ignore : names of deviations, or of joints, that are not regulated, such as the angles of wheels: nothing else may depend on them.
     final : (nx, nx) terminal cost of a motion with an end; None: that of the regulator at rest, if the motion ends at rest.
     inputs : u_R(times) (n, nu), or constant ones (nu,); default: the inputs the reference requires, for a plan ``plan.inputs``.
-    limits : of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or joint limits (``system.limits``, of which efforts apply);
+    limits : limits of the inputs: pair, :class:`.Limits`, mapping from inputs to pairs, or joint limits (``system.limits``, of which efforts apply);
         the input saturates there.
     step : step of the gains in s, best the sample period of the controller; default: 500 steps over the motion, 0.01 s at a set point.
     parameters : values of the model's parameters by name; default: those of the reference, such as a plan, else the model's.

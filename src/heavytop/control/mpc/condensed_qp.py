@@ -39,7 +39,7 @@ class QuadraticProgram:
     Parameters
     ----------
     horizon, nx, nu : sizes. weights : (nx,) of deviations, final : (nx, nx) at the last node, effort : (nu,).
-    limits : of the inputs. bounds : soft bounds of the states, or None.
+    limits : limits of the inputs. bounds : soft bounds of the states, or None.
     """
 
     def __init__(

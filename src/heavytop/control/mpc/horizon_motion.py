@@ -157,7 +157,7 @@ class Moves(BoundHere):
 
     Parameters
     ----------
-    prediction : of one move. count : number of moves.
+    prediction : prediction of one move. count : number of moves.
     """
 
     def __init__(self, prediction: Prediction, count: int) -> None:

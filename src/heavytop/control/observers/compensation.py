@@ -15,7 +15,7 @@ from heavytop._arrays import Array, scale, transpose, vector
 from heavytop.control.actuators.lag import Propellers
 from heavytop.control.disturbances.air_drag import AirDrag, leaned
 from heavytop.control.laws.wrapper import Seen, Wrapper
-from heavytop.control.observers.hull import Hull, HullMotion
+from heavytop.control.observers.hull import UP, Hull, HullMotion, limited
 from heavytop.control.references.reference import Motion3, Reference
 from heavytop.geometry import so3
 from heavytop.system import Model
@@ -79,6 +79,10 @@ class DragReference:
         return leaned(motion.R, specific - d), motion, acceleration, d
 
 
+STEEPEST = 0.5
+"""Largest share of the thrust across the body's z axis that compensates a moment."""
+ROUNDING = 1e-9
+"""Inputs with less than this share of the largest contribution to the thrust do not contribute."""
 LIGHTEST = 0.2
 """Least specific thrust, per gravity, when a disturbance lifts the vehicle: its axis stays upwards."""
 
@@ -88,7 +92,7 @@ class Compensated(Wrapper):
 
     Parameters
     ----------
-    controller : a law that has no reference yet. model : of the vehicle.
+    controller : a law that has no reference yet. model : model of the vehicle.
     drag : known drag: the reference balances the drag along it exactly, the rest is compensated. actuators : for the rotor speeds of the reference.
 
     Examples
@@ -132,12 +136,22 @@ class Compensated(Wrapper):
         wanted, acceleration, turn = hull.reference(*at.reference)
         specific = acceleration - hull.gravity
         d = self.disturbance(at, motion, wanted, specific)
-        R = leaned(wanted.R, specific - d)
+        R = leaned(wanted.R, specific - d, self._axis(at, specific - d))
         if "moment" in at.signals:
             extra = at.signals["moment"]
             turn = turn - np.matvec(transpose(R), np.matvec(motion.R, extra))
         q, v, a = hull.coordinates(HullMotion(wanted.r, R, wanted.velocity, wanted.omega), acceleration - d, turn)
         return {"q_R": q, "v_R": v, "a_R": a}
+
+    def _axis(self, at: Seen, specific: Array) -> Array:
+        """Body axis (3,) of the thrust: tilted by the force that accompanies the compensation of the moment."""
+        sideways = self.hull.sideways
+        if "moment" not in at.signals or not np.any(sideways):
+            return UP
+        size = np.sqrt(np.vecdot(specific, specific) + 1e-18)
+        push = -np.matvec(sideways @ self.hull.moment, at.signals["moment"]) / (self.hull.mass * size)
+        across = limited(vector(push[0], push[1], 0.0 * push[0]), STEEPEST)
+        return across + np.sqrt(1 - np.vecdot(across, across)) * UP
 
     def acted(self, at: Seen, u: Array) -> Array:
         """The mean thrust divided by its scale; differences, which turn the vehicle, stay."""
@@ -145,10 +159,11 @@ class Compensated(Wrapper):
             return u
         scale, nu, along = at.signals["thrust_scale"][0], self.model.nu, self.hull.wrenches[2]
         # more thrust without a moment; rotors at rest stay at rest: the others share the missing thrust
-        share = np.maximum(np.linalg.pinv(self.hull.wrenches) @ np.eye(6)[2], 0.0)
-        turns = [share[k] * np.where(u[k] > 0, 1.0, 0.0) for k in range(nu)]
+        share = np.linalg.pinv(self.hull.wrenches) @ np.eye(6)[2]
+        share = np.where(share * along > ROUNDING * np.max(share * along), share, 0.0)
+        turns = [share[k] * np.where(along[k] * u[k] > 0, 1.0, 0.0) for k in range(nu)]
         total = sum((along[k] * u[k] for k in range(nu)), start=0.0)
-        least = float(np.min(share[share > 0] * along[share > 0], initial=1.0))
+        least = float(np.min((share * along)[share != 0], initial=1.0))
         shared = sum((along[k] * turns[k] for k in range(nu)), start=0.0)
         extra = (1 / scale - 1) * total / np.maximum(shared, least)
         return vector(*(np.maximum(u[k] + turns[k] * extra, np.minimum(u[k], 0.0)) for k in range(nu)))

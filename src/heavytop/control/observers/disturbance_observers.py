@@ -59,15 +59,15 @@ class _Observer(Wrapper):
 
 
 class ThrustScale(_Observer):
-    """Reports ``thrust_scale``: true over assumed acceleration by the thrust, as of a wrong mass, weak batteries or other propellers.
+    """Wrapper that reports ``thrust_scale``, the ratio of true to assumed thrust acceleration; a wrong mass or weak batteries change it.
 
-    Least squares of the measured on the assumed specific force along the thrust, forgotten within ``time`` seconds. :class:`.Compensated`
-    divides the thrust by it.
+    A least-squares fit of the measured to the assumed specific force along the thrust, with a forgetting time of ``time`` seconds.
+    :class:`.Compensated` divides the thrust by this ratio.
 
     Parameters
     ----------
-    controller : inside. model : of the vehicle. time : s. lowest, highest : range of the estimate.
-    drag : known drag, which is not mistaken for weak thrust.
+    controller : the wrapped controller. model : model of the vehicle. time : forgetting time, s. lowest, highest : range of the estimate.
+    drag : known drag, so that it is not mistaken for weak thrust.
 
     Examples
     --------
@@ -118,14 +118,14 @@ class ThrustScale(_Observer):
 
 
 class ForceObserver(_Observer):
-    """Reports ``force``: the acceleration (3,) in world axes that neither thrust nor gravity nor known drag explains, m/s^2.
+    """Wrapper that reports ``force``: the acceleration (3,) in world axes that neither thrust nor gravity nor known drag explains, m/s^2.
 
     By the accelerometer if there is one, otherwise from the change of the velocity; of first order with the time constant ``time``.
 
     Parameters
     ----------
-    controller : inside. model : of the vehicle. time : s. largest : m/s^2, longest estimate. drag : known drag.
-    noise : of the accelerometer, m/s^2. quiet : largest deviation of the estimate per sample by this noise, m/s^2: it slows the observer.
+    controller : the wrapped controller. model : model of the vehicle. time : time constant, s. largest : largest estimate, m/s^2. drag : known drag.
+    noise : noise of the accelerometer, m/s^2. quiet : largest deviation of the estimate per sample by this noise, m/s^2: it slows the observer.
 
     Examples
     --------
@@ -177,7 +177,7 @@ class ForceObserver(_Observer):
 
 
 class MomentObserver(_Observer):
-    """Reports ``moment``: the angular acceleration (3,) in body axes that the inputs do not explain, rad/s^2.
+    """Wrapper that reports ``moment``: the angular acceleration (3,) in body axes that the inputs do not explain, rad/s^2.
 
     An observer of the angular velocity, driven by the thrusts: with the error e of the gyro from the prediction, the estimates are
 
@@ -187,8 +187,8 @@ class MomentObserver(_Observer):
 
     Parameters
     ----------
-    controller : inside. model : of the vehicle. time : s. largest : rad/s^2 about each axis, largest estimate.
-    noise : of the gyro, rad/s. quiet : (3,) largest deviation, per sample, of the angular acceleration that noise may demand, rad/s^2.
+    controller : the wrapped controller. model : model of the vehicle. time : time constant, s. largest : largest estimate about each axis, rad/s^2.
+    noise : noise of the gyro, rad/s. quiet : (3,) largest deviation, per sample, of the angular acceleration that noise may demand, rad/s^2.
     damping : (3,) angular acceleration that the law demands per angular velocity, 1/s.
 
     Examples

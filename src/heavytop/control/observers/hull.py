@@ -144,6 +144,17 @@ class Hull:
         wrench = np.matvec(self.wrenches, u)
         return part(wrench, 0, 3), part(wrench, 3, 6)
 
+    @property
+    def sideways(self) -> np.ndarray:
+        """(2, 3) Force along x and y that inevitably accompanies a moment, per moment, body axes; zero if all wrenches are possible.
+
+        Zero for parallel thrusts; rotors that tilt above the centre of mass push the hull sideways when they turn it.
+        """
+        W = self.wrenches
+        if np.linalg.matrix_rank(W) == 6 or not np.any(W[:2]):
+            return np.zeros((2, 3))
+        return W[:2] @ np.linalg.pinv(W[2:])[:, 1:]
+
     def angular_acceleration(self, omega: Array, moment: Array) -> Array:
         """Theta^-1 (moment - omega x Theta omega)."""
         return np.matvec(np.linalg.inv(self.moment), moment - np.cross(omega, np.matvec(self.moment, omega)))

@@ -27,13 +27,14 @@ FOLLOWING = 0.02
 
 
 class Identified(Wrapper):
-    """Reports ``delay`` and ``lag`` (s), identified from measured rotor speeds and the commands that were sent.
+    """Wrapper that reports ``delay`` and ``lag`` (s), identified from measured rotor speeds and the commands sent.
 
     Parameters
     ----------
-    model, actuators : of the vehicle; the actuators' lag and ``delay`` are the initial guess.
+    model, actuators : model and actuators of the vehicle; the actuators' lag and ``delay`` are the initial guess.
     longest : longest candidate of the delay, s. lags : candidates of the lag, s; None: from a tenth to more than twice ``longest``, or 1.6
-        times the assumed lag, which is one of them. memory : time constant in which errors are forgotten, s.
+        times the assumed lag, which is one of them; that alone for rotors that tilt, whose servos the
+        speeds do not show. memory : time constant in which errors are forgotten, s.
 
     Examples
     --------
@@ -62,6 +63,8 @@ class Identified(Wrapper):
         self.memory, self.hull = memory, Hull.of(model)
         # the assumed lag takes the place of the one nearest to it
         guess = float(np.mean(actuators.time_constant))
+        if lags is None and actuators.directions is not None:
+            lags = (guess,)
         if lags is None:
             *shorter, last = (share * longest for share in LAGS)
             lags = (*shorter, max(last, SLOWER * guess))
@@ -88,7 +91,7 @@ class Identified(Wrapper):
         if self.sample_time is None:
             return np.zeros(0)
         hover = hover_levels(self.hull, self.actuators)
-        scale = 1e-6 * float(np.mean(hover**2))
+        scale = 1e-6 * float(np.mean(self.actuators.speeds(hover) ** 2))
         guess = float(np.mean(self.actuators.time_constant))
         errors = [
             scale * (abs(d * self.sample_time - self.delay) / 0.005 + 0.1 * abs(np.log(lag / guess)))
@@ -100,16 +103,16 @@ class Identified(Wrapper):
         """Corrected levels of the models at the measurement, and their errors."""
         if "models" in at.shared:
             return at.shared["models"]
-        nu, pairs = self.model.nu, self.pairs
+        nu, pairs, act = self.model.nu, self.pairs, self.actuators
         measured = at.signals["rotor_speeds"]
         kept = float(np.exp(-at.period / self.memory))
         levels, errors = [], []
         for k, (delay, lag) in enumerate(pairs):
             target = sent(at, nu, delay + 1)
             level = target + (part(at.z, k * nu, (k + 1) * nu) - target) * float(np.exp(-at.period / lag))
-            off = measured - level
-            errors.append(kept * at.z[len(pairs) * nu + k] + _without_the_worst(off * off, nu))
-            levels.append(level + FOLLOWING * off)
+            off = measured - act.speeds(level)
+            errors.append(kept * at.z[len(pairs) * nu + k] + _without_the_worst(off * off, act.rotors(nu)))
+            levels.append(act.corrected(level, measured, FOLLOWING))
         at.shared["models"] = (levels, errors)
         return levels, errors
 

@@ -47,7 +47,7 @@ class Noisy(Wrapper):
     model : whose state is measured.
     configuration, velocity : standard deviations, one number or one per velocity, in their units (m, rad; m/s, rad/s), also (*batch, n) with one
         row per trajectory; with a basis those of the configuration are along the velocities of joints.
-    seed : of the noise: the same in every run; an array (n,) has one seed per trajectory.
+    seed : seed of the noise: the same in every run; an array (n,) has one seed per trajectory.
     members : batch axes whose members have different noise, for example (200,); default: all share it.
     period : s between independent measurements; default: the sample period of the simulation. Required for continuous control.
 
@@ -211,7 +211,7 @@ class OnPart(Wrapper):
 
     Parameters
     ----------
-    controller : for the part. model : of the part.
+    controller : for the part. model : model of the part.
 
     Examples
     --------

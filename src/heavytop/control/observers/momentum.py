@@ -25,11 +25,11 @@ from heavytop.system.joints import Free
 
 
 class MomentumObserver(Wrapper):
-    """Reports ``unexplained``: the acceleration (nv,) that the full model with its inputs does not explain.
+    """Wrapper that reports ``unexplained``: the acceleration (nv,) that the full model with its inputs does not explain.
 
     Parameters
     ----------
-    controller : inside. model : of the plant, a tree. time : time constant, s.
+    controller : the wrapped controller. model : model of the plant, a tree. time : time constant, s.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Balanced(Wrapper):
 
     Parameters
     ----------
-    controller : a law without a reference. model : of the law.
+    controller : a law without a reference. model : model of the law.
     lean : whether the first body, a free one, leans against the force; loads on spherical joints keep their attitude.
 
     Examples

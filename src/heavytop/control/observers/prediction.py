@@ -26,14 +26,15 @@ class _Disturbances(NamedTuple):
 
 
 class Predicted(Wrapper):
-    """A controller with the predicted state: from the measurement to now and ``ahead`` s further, when its command acts in the mean.
+    """A controller with the predicted state: from the measurement to now and ``ahead`` s further, when its command acts on average.
 
     Over the delay the model is driven by the commands that were sent and by the observed disturbances; the reference is evaluated equally far
     ahead. Reports the ``levels`` of the actuators now.
 
     Parameters
     ----------
-    controller : inside. model, actuators : of the vehicle. delay : of the measurements, s, unless identified.
+    controller : the wrapped controller. model, actuators : model and actuators of the vehicle.
+    delay : delay of the measurements, s, unless identified.
     ahead : s beyond now; None: half a sample and the lag, at most ``lag_left``.
     drag : known drag.
 

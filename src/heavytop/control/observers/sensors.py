@@ -52,7 +52,7 @@ class Sensors:
     ----------
     position : m. attitude : rad. velocity : m/s, world axes. gyro : rad/s.
     accelerometer : specific force in body axes, mean over a sample, m/s^2. rotor_speeds : rad/s.
-    seed : of noise and biases.
+    seed : seed of noise and biases.
 
     Examples
     --------
@@ -100,15 +100,16 @@ SIZES = {"position": 3, "attitude": 3, "velocity": 3, "gyro": 3, "accelerometer"
 
 
 class Sensed(Wrapper):
-    """A controller with the measurements of a vehicle's sensors, late, noisy and biased, instead of the state.
+    """A controller that receives late, noisy and biased sensor measurements instead of the state.
 
     Reports the signals ``accelerometer`` and ``rotor_speeds`` besides the measured state. For sampled control.
 
     Parameters
     ----------
-    controller : gets the measurements. model : of the vehicle, one free body; the plant may have more coordinates after it, then the speeds
+    controller : gets the measurements. model : model of the vehicle, one free body; the plant may have more coordinates after it, then the speeds
         of the rotors are the next velocities.
     sensors : their description. members : batch axes whose members have different noise.
+    rotors : number of rotors with a measured speed; None: one per input.
 
     Examples
     --------
@@ -123,10 +124,16 @@ class Sensed(Wrapper):
     """
 
     def __init__(
-        self, controller: Any, model: Model, sensors: Sensors | None = None, members: int | tuple[int, ...] = ()
+        self,
+        controller: Any,
+        model: Model,
+        sensors: Sensors | None = None,
+        members: int | tuple[int, ...] = (),
+        rotors: int | None = None,
     ) -> None:
         super().__init__(controller)
         self.model, self.sensors = model, sensors or Sensors()
+        self.rotors = model.nu if rotors is None else rotors
         self.hull, self.members = Hull.of(model), as_members(members)
 
     def margins(self, *given: Any, **named: Any) -> Any:
@@ -144,7 +151,7 @@ class Sensed(Wrapper):
         return {name: self._noise_size(name) for name in self.names if name in ("accelerometer", "rotor_speeds")}
 
     def _noise_size(self, name: str) -> int:
-        return SIZES.get(name, self.model.nu)
+        return SIZES.get(name, self.rotors)
 
     def _value_size(self, name: str) -> int:
         return 9 if name == "attitude" else self._noise_size(name)
@@ -201,7 +208,7 @@ class Sensed(Wrapper):
     def plant(self, model: Any) -> PartialPlant:
         own = self.model
         check_part(own, model)
-        if "rotor_speeds" in self.names and model.nv < own.nv + own.nu:
+        if "rotor_speeds" in self.names and model.nv < own.nv + self.rotors:
             raise ControlError(
                 f"{model.name!r} has no rotors with speeds to measure: fly a RotorPlant, or give Sensors(rotor_speeds=None)."
             )
@@ -238,7 +245,7 @@ class Sensed(Wrapper):
             force = (m.velocity - part(at.z, 1, 4)) / at.period - hull.gravity
             values["accelerometer"] = started * np.matvec(transpose(middle), force)
         if "rotor_speeds" in self.names:
-            values["rotor_speeds"] = part(at.v, own.nv, own.nv + own.nu)
+            values["rotor_speeds"] = part(at.v, own.nv, own.nv + self.rotors)
         if self.own_signal_size:
             sizes = [self._noise_size(n) for n in self.names]
             for name, off in zip(self.names, split(at.signal, sizes), strict=True):

@@ -29,11 +29,11 @@ LEAST_GAIN = 0.05
 class Filtered(Wrapper):
     """A controller with filtered measurements: less noise, no lag. Angular velocities are not filtered.
 
-    Without an accelerometer the acceleration is unknown, and little is filtered besides the attitude; perfect sensors are not filtered at all.
+    Without an accelerometer the acceleration is unknown, and little except the attitude is filtered. Perfect sensors are not filtered at all.
 
     Parameters
     ----------
-    controller : inside. model : of the vehicle. sensors : with their noise.
+    controller : the wrapped controller. model : model of the vehicle. sensors : its sensors, with their noise.
 
     Examples
     --------

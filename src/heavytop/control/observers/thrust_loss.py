@@ -24,7 +24,7 @@ LIFT = 0.3
 
 
 class ThrustLoss(_Observer):
-    """Reports ``thrust_loss``: the share (nu,) of the thrust that a single actuator has lost although its level is right, as by a lost blade.
+    """Wrapper that reports ``thrust_loss``: the share (nu,) of thrust lost by a single actuator at its commanded level, as with a lost blade.
 
     With the residuals rho of angular acceleration and specific force, less their slow mean, and the effect s_k of losing actuator k entirely, in
     units of their size in hovering, the share l_k = <s_k rho> / <s_k s_k> is that of least squares, forgotten within ``time``. It
@@ -32,7 +32,8 @@ class ThrustLoss(_Observer):
 
     Parameters
     ----------
-    controller : inside. model : of the vehicle. time : s. noise : of the gyro, rad/s: axes on which a loss is not larger count little.
+    controller : the wrapped controller. model : model of the vehicle. time : time constant, s.
+    noise : noise of the gyro, rad/s: axes on which a loss has no larger effect count little.
 
     Examples
     --------

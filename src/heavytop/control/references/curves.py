@@ -57,7 +57,7 @@ def looping(radius: float = 1.5, duration: float = 3.6) -> Curve:
 
 
 def figure_eight(rate: float = 0.8, length: float = 4.0, width: float = 2.0, plane: str = "xy") -> Curve:
-    """An eight: ``length sin(rate t)`` along the first axis of the plane, ``width sin(2 rate t)`` along the second.
+    """A figure eight: ``length sin(rate t)`` along the first axis of the plane, ``width sin(2 rate t)`` along the second.
 
     >>> figure_eight(rate=np.pi)(0.5).round(12)
     array([4., 0., 0.])

@@ -113,7 +113,7 @@ def flat_reference(
     curve : t -> position (3,) in NumPy notation, four times differentiable.
     side : (3,) vector near the body's y axis: the normal of the plane of a looping. Or:
     heading : (3,) vector near the body's x axis. Default: heading e_x.
-    duration, period : of the motion (s), in which zeros of the thrust are located.
+    duration, period : duration and period of the motion (s), in which zeros of the thrust are located.
     yaw_rate : t -> angular velocity about the thrust axis (rad/s), in NumPy notation, instead of a constant side or heading: the attitude
         is its integral, which is never singular. The heading is then that of the start; the reference needs a duration and has no period.
 

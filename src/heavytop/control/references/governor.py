@@ -27,7 +27,7 @@ class Governed(Wrapper):
 
     Parameters
     ----------
-    controller : a law without a reference. model : of the vehicle.
+    controller : a law without a reference. model : model of the vehicle.
     distance : m. velocity : m/s. speed : largest speed of approach, m/s. homing : 1/s, speed per distance beyond ``distance``.
         Defaults: distance and velocity from the prototype and the spare thrust, see :func:`gentle`; 3.3 times the velocity; 0.4 velocity /
         distance.

@@ -137,13 +137,13 @@ def joint_reference(
     method: Literal["fastest", "smooth"] = "fastest",
     minimum_times: Numbers | None = None,
 ) -> JointReference:
-    """Reference through waypoints of the joints within limits of velocity, acceleration and jerk.
+    """Reference through joint waypoints within velocity, acceleration and jerk limits.
 
     Parameters
     ----------
     model : a tree; joints with one coordinate move, coordinates of other joints must be the same at all waypoints.
     waypoints : (m + 1, nq) configurations, the first is the start.
-    limits : of the joints.
+    limits : limits of the joints.
     velocities : (m + 1, nv) at the waypoints, rad/s or m/s; None: it stops at every waypoint. With ``method="fastest"`` only.
     method : "fastest": every leg takes the least time of its slowest joint, whose jerk (without a limit of the jerk: acceleration) is extreme;
         all joints arrive together. "smooth": polynomials of degree seven through all waypoints without stopping, smooth up to the sixth
@@ -183,7 +183,9 @@ def joint_reference(
         )
     if method == "smooth":
         if velocities is not None:
-            raise ControlError("velocities at the waypoints belong to method='fastest'; smooth motions choose them.")
+            raise ControlError(
+                "velocities at the waypoints can be given only with method='fastest'; smooth motions choose them."
+            )
         breaks, rows = _smooth(moving, bounds, least)
         times = breaks
     elif method == "fastest":
@@ -292,7 +294,7 @@ def together(
         if all(profile is not None for profile in profiles):
             return [profile for profile in profiles if profile is not None]
     raise ControlError(
-        f"no common duration of the joints {', '.join(map(repr, joints))} was found. Give other velocities."
+        f"no common duration was found for the joints {', '.join(map(repr, joints))}. Choose other velocities."
     )
 
 

@@ -72,7 +72,7 @@ def path_reference(
     model : whose frame moves; loops stay closed.
     frame : body or frame on the path.
     path : s from 0 to 1 -> pose (4, 4) or position (3,) in the world: :func:`line`, :func:`arc`, or any smooth function of numbers.
-    limits : of the joints.
+    limits : limits of the joints.
     q0 : (nq,) configuration near which the motion begins.
     tasks : further tasks of the inverse kinematics, such as an ``ht.PostureTask`` for a redundant arm.
     speed : largest speed of the frame, m/s.
@@ -225,7 +225,7 @@ def arc(
     """
     axis = numbers(normal, "normal of an arc")
     if axis.shape != (3,) or not np.linalg.norm(axis) > 0.0:
-        raise ControlError(f"the normal of an arc must be a vector (3,) with a length, got {axis.tolist()}.")
+        raise ControlError(f"the normal of an arc must be a nonzero vector (3,), got {axis.tolist()}.")
     return CircularPath(
         _place(start, "start of an arc"), numbers(center, "center of an arc"), axis, float(angle), turning
     )

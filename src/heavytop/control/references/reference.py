@@ -46,11 +46,11 @@ class Reference(Value):
 
     Parameters
     ----------
-    model : of the coordinates q_R, v_R, a_R.
+    model : model of the coordinates q_R, v_R, a_R.
     evaluate : times (n,) -> q_R (n, nq), v_R (n, nv), a_R (n, nv).
     traced : the same as traced function of t; then ``evaluate`` may be None.
     duration : end of the motion (s); None if it has no end.
-    period : of a periodic motion (s).
+    period : period of a periodic motion (s).
     breaks : times where it is less smooth, included in :meth:`feasibility`.
     start_time : time (s) of a run at which the motion starts; times of the reference are relative to it.
     parameters : values of parameters of the model for which the motion is feasible, by name; None: the nominal ones.

@@ -16,7 +16,7 @@ MEETS = 1e-6
 
 
 def sequence(*references: Reference) -> Reference:
-    """The motion of several references of one model, each starting where the one before ends.
+    """The motion of several references of one model, each starting where the previous one ends.
 
     Raises
     ------

@@ -77,7 +77,7 @@ def timed_snap(
 
     Parameters
     ----------
-    model : as in :func:`.flat_reference`. limits : of its inputs, less a ``margin`` of their range.
+    model : as in :func:`.flat_reference`. limits : limits of its inputs, less a ``margin`` of their range.
     side, heading : as in :func:`.flat_reference`. speed : largest speed, m/s. rate : largest angular velocity, rad/s.
 
     Raises

@@ -47,7 +47,7 @@ def tree_reference(
     joints : coordinates of joints by name: a number or a function of time (rad, m). Others stay in their neutral position.
     side, heading : as in :func:`.flat_reference`.
     attitude : t -> rotation (3, 3) of the hull, for a fully actuated vehicle; the curve is still that of the centre of mass.
-    duration, period : of the motion, s.
+    duration, period : duration and period of the motion, s.
 
     Raises
     ------

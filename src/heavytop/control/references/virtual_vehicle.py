@@ -26,7 +26,7 @@ class VirtualVehicle(BaseController):
 
     Parameters
     ----------
-    law : of the real vehicle.
+    law : law of the real vehicle.
     reference : approximately feasible; the virtual vehicle follows it and starts on it.
     guide : law of the virtual vehicle, without integral action; default: the same law.
 

@@ -196,7 +196,7 @@ def read_airframe(text: str, name: str = "airframe.toml") -> Vehicle:
 
     Parameters
     ----------
-    text : content of the file. name : of the file, for messages.
+    text : content of the file. name : name of the file, for messages.
 
     Examples
     --------

@@ -48,7 +48,7 @@ class Snapshot:
     u : (nu,) inputs. thrusts : (rotors,) N. tracking_error : m. attitude_error : rad.
     set_point : (3,) and yaw in rad. wind : (3,) m/s.
     real_time : simulated seconds per second, over the last ones. capacity : the same without waiting.
-    paused, speed : of the clock. note : message for the pilot. preparing : what is being compiled, or "".
+    paused, speed : state and speed of the clock. note : message for the pilot. preparing : what is being compiled, or "".
     lost : number of resets of a lost vehicle. gains : present values.
     """
 

@@ -229,7 +229,7 @@ class Tunable:
 
     Attributes
     ----------
-    law : of a model with the parameters ``names``. pattern : the fixed numbers, mostly zeros.
+    law : law of a model with the parameters ``names``. pattern : the fixed numbers, mostly zeros.
     """
 
     law: FeedbackLaw

@@ -84,7 +84,7 @@ def listed_name(name: str) -> str:
 
 
 def make(name: str, vehicle: Vehicle, **options: Any) -> Maneuver:
-    """The maneuver of that name for a vehicle; underscores may replace hyphens. Options are those of its function.
+    """Return the named maneuver for a vehicle; underscores may replace hyphens. Options are those of its function.
 
     >>> from heavytop.copters import quadcopter
     >>> make("hover", quadcopter(), duration=2.0).duration

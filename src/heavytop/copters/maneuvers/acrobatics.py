@@ -131,7 +131,7 @@ def looping(vehicle: Vehicle, radius: float = 1.5, turn: float = 3.6, plane: str
 
 @recipe
 def barrel_roll(vehicle: Vehicle, radius: float = 1.0, length: float = 6.0, turn: float = 3.4) -> Maneuver:
-    """Fly ahead and turn once about the direction of flight, on a helix that lies on its side.
+    """Fly ahead and turn once about the direction of flight, on a horizontal helix.
 
     >>> from heavytop.copters import quadcopter
     >>> barrel_roll(quadcopter())
@@ -156,7 +156,7 @@ def barrel_roll(vehicle: Vehicle, radius: float = 1.0, length: float = 6.0, turn
 def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.0, duration: float = 2.9) -> Maneuver:
     """One turn about a horizontal axis ("x" or "y") within ``turn`` seconds, from rest to rest.
 
-    With reversible rotors it ends at its place; otherwise a little aside, at the same height.
+    With reversible rotors it ends where it started; otherwise slightly to the side, at the same height.
 
     >>> from heavytop.copters import quadcopter
     >>> flip(quadcopter())
@@ -187,7 +187,7 @@ def flip(vehicle: Vehicle, turn: float = 0.9, axis: str = "y", begin: float = 1.
 
 @recipe
 def inverted(vehicle: Vehicle, turn: float = 1.2, stay: float = 2.0, length: float = 2.0) -> Maneuver:
-    """Turn upside down, stay so (a fully actuated vehicle flies ahead), complete the turn.
+    """Turn upside down, stay inverted (a fully actuated vehicle flies ahead), then complete the turn.
 
     A vehicle with fixed rotors needs reversible thrust: limits below zero.
 
@@ -299,7 +299,7 @@ def hover_roll(vehicle: Vehicle, turn: float = 3.0, axis: Any = "x", begin: floa
 
 @recipe
 def level_loop(vehicle: Vehicle, radius: float = 1.5, turn: float = 8.0, begin: float = 0.0) -> Maneuver:
-    """A vertical loop of a fully actuated vehicle with the hull level all the time.
+    """A vertical loop of a fully actuated vehicle with the hull always level.
 
     >>> from heavytop.copters import tricopter
     >>> level_loop(tricopter())

@@ -21,7 +21,7 @@ class Maneuver(Reference):
 
     Attributes
     ----------
-    vehicle, name : of the motion.
+    vehicle, name : vehicle and name of the motion.
     start : (q, v) at the start of the flight; default: that of the reference.
     moments : (time, label) to mark in reports.
     grounded : whether the vehicle flies over the ground z = 0, which its skids touch.
@@ -85,7 +85,7 @@ class Maneuver(Reference):
 
 
 def sequence(*maneuvers: Maneuver, name: str = "sequence") -> Maneuver:
-    """Maneuvers of one vehicle one after the other, each starting where the one before ends.
+    """Maneuvers of one vehicle one after the other, each starting where the previous one ends.
 
     The flight starts where the first one does, over the ground if one of them is; the beginnings of the others are marked in reports.
 

@@ -170,7 +170,7 @@ def _laps(vehicle: Vehicle, name: str, rate: float, laps: float, path: Curve, **
 def eight(
     vehicle: Vehicle, length: float = 3.0, width: float = 1.5, rate: float = 0.8, laps: int = 2, plane: str = "xy"
 ) -> Maneuver:
-    """A lying (or standing, plane "xz") eight from rest to rest.
+    """A horizontal figure eight (vertical in the plane "xz") from rest to rest.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def waypoints(
     times: Sequence[float] | None = None,
     speed: float = 1.5,
 ) -> Maneuver:
-    """Through points (m + 1, 3) with the least snap, at the given times or with a mean speed (m/s) on every leg.
+    """Fly through points (m + 1, 3) with minimum snap, at the given times or at a mean speed (m/s) on every leg.
 
     >>> from heavytop.copters import quadcopter
     >>> waypoints(quadcopter())
@@ -265,7 +265,7 @@ def transport(
 
     Parameters
     ----------
-    to : (3,) m. duration : of the transport, s. swing : angle of the load at the start, rad. settle : time afterwards, s.
+    to : (3,) m. duration : duration of the transport, s. swing : angle of the load at the start, rad. settle : time afterwards, s.
 
     Examples
     --------
@@ -306,7 +306,7 @@ def landing(
 
     Parameters
     ----------
-    height : of the start over standing, m. duration : of the descent, s; touching down takes as long. settle : time afterwards, s.
+    height : height of the start over standing, m. duration : duration of the descent, s; touching down takes as long. settle : time afterwards, s.
     press : depth of the end of the reference, m. at : (2,) x and y of the place, m.
 
     Examples
@@ -349,7 +349,7 @@ def takeoff(
 
     Parameters
     ----------
-    height : of the end over standing, m. duration : of the ascent, s. settle : time afterwards, s. press : depth of the start, m.
+    height : height of the end over standing, m. duration : duration of the ascent, s. settle : time afterwards, s. press : depth of the start, m.
     at : (2,) x and y of the place, m.
 
     Examples

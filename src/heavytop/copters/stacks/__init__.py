@@ -32,7 +32,7 @@ STACKS: dict[str, Callable[..., Stack]] = {
 
 
 def stack(name: str, path: str | None = None) -> Stack:
-    """The stack of a name, with the path of its program if one is given.
+    """Return the named stack, with the path of its program if given.
 
     >>> stack("betaflight").name
     'Betaflight'
@@ -47,7 +47,7 @@ def stack(name: str, path: str | None = None) -> Stack:
 
 
 def found() -> dict[str, str]:
-    """Which stacks can fly here, name -> state as text.
+    """Which stacks are available here: name -> state as text.
 
     >>> list(found())
     ['Betaflight', 'PX4', 'ArduPilot', 'RAPTOR']

@@ -58,9 +58,9 @@ class ArduPilot:
 
     Parameters
     ----------
-    path : of the program ``arducopter`` of a SITL build; None: wait for one that was started by hand with ``--model JSON``.
-    parameters : of ArduPilot, name -> value; frame, angle limit and yaw rate are set from the vehicle and the pilot.
-    period : of the samples, s. port, receiver_port : UDP ports of the simulator and of ArduPilot's receiver.
+    path : path of the program ``arducopter`` of a SITL build; None: wait for one that was started by hand with ``--model JSON``.
+    parameters : parameters of ArduPilot, name -> value; frame, angle limit and yaw rate are set from the vehicle and the pilot.
+    period : sampling period, s. port, receiver_port : UDP ports of the simulator and of ArduPilot's receiver.
 
     Examples
     --------

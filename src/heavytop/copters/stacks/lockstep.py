@@ -65,7 +65,7 @@ class LockstepProgram:
 
     Parameters
     ----------
-    command : program and arguments. folder : its working directory, which is removed with it. period : of the samples, s.
+    command : program and arguments. folder : its working directory, which is removed with it. period : sampling period, s.
     sends, receives : UDP ports that the program sends to and listens at.
     """
 

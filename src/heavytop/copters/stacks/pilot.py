@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import asin, atan2, cos, hypot, pi, radians, sin, sqrt
+from math import asin, atan2, cos, dist, hypot, pi, radians, sin, sqrt
 from typing import TYPE_CHECKING
 
 from heavytop.copters.stacks.stack import Desired, Measurements, Sticks
@@ -14,13 +14,16 @@ ANGLE_LIMIT = radians(60.0)
 """Angle of full deflection of roll and pitch."""
 YAW_RATE = radians(670.0)
 """Rate of full deflection of yaw."""
+LEFT = 0.01
+"""Distance from its first place at which a vehicle has left it, m; skids give way by less."""
 
 
 class PositionPilot:
     """Sticks that hold the position of the reference, with levelled flight.
 
     The desired acceleration is a_R + k_d (v_R - v) + k_p (r_R - r) + integral; its direction gives roll and pitch, its size the throttle. The
-    throttle is that of motors whose thrust grows with the square of their command.
+    throttle is that of motors whose thrust grows with the square of their command. The integral begins with the motion: until a vehicle has left
+    its first place, the ground may carry it.
 
     Parameters
     ----------
@@ -50,12 +53,17 @@ class PositionPilot:
         self.gains, self.tilt = (stiffness, damping, integral), tilt
         self.sum = [0.0, 0.0, 0.0]
         self.before: float | None = None
+        self.first: tuple[float, float, float] | None = None
+        self.moving = False
 
     def __call__(self, seen: Measurements, desired: Desired) -> Sticks:
         """The sticks of a sample."""
         stiffness, damping, integral = self.gains
         step = 0.0 if self.before is None else max(seen.t - self.before, 0.0)
         self.before = seen.t
+        self.first = self.first or seen.position
+        self.moving = self.moving or dist(seen.position, self.first) > LEFT
+        integral = integral if self.moving else 0.0
         wanted = []
         for k in range(3):
             away = desired.position[k] - seen.position[k]

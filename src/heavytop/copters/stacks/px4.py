@@ -55,10 +55,11 @@ class Px4:
 
     Parameters
     ----------
-    path : of the program ``bin/px4`` of a SITL build; None: wait for a PX4 that was started by hand and connects to ``port``.
-    model : name of PX4's airframe (``PX4_SIM_MODEL``), which starts its simulator link. parameters : of PX4, name -> value; those of the rotors
+    path : path of the program ``bin/px4`` of a SITL build; None: wait for a PX4 that was started by hand and connects to ``port``.
+    model : name of PX4's airframe (``PX4_SIM_MODEL``), which starts its simulator link.
+    parameters : PX4 parameters, name -> value; those of the rotors
         (``CA_ROTOR...``) and of hovering are set from the vehicle.
-    period : of the samples, s. port, api_port : TCP port of the simulator, UDP port of the API.
+    period : sampling period, s. port, api_port : TCP port of the simulator, UDP port of the API.
 
     Examples
     --------

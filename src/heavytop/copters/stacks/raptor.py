@@ -30,7 +30,7 @@ class Raptor:
 
     Parameters
     ----------
-    period : of the samples, s; the policy was trained at 100 Hz.
+    period : sampling period, s; the policy was trained at 100 Hz.
     strongest : thrust-to-weight ratio to which the motors of stronger vehicles are limited: the policy has no integral action and hovers next to its
         goal where the throttle of hovering is far below those it knows (5 cm at a ratio of 10).
 

@@ -1,13 +1,14 @@
 """Flight controllers that run as programs of their own: the protocol of a stack, and the controller that connects one to a vehicle.
 
-At every sample the stack gets the measurements of the vehicle and the sticks of a pilot and returns one command per motor. Time is that of the
-simulation: the vehicle waits for the commands, the program for the measurements, so that flights are equal bit by bit on any machine.
+At every sample the stack gets the measurements of the vehicle and the sticks of a pilot and returns one command per motor and servo. Time is
+that of the simulation: the vehicle waits for the commands, the program for the measurements, so that flights are equal bit by bit on any machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import cos, sin
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeGuard
 
 import numpy as np
@@ -23,6 +24,7 @@ from heavytop.simulate import SEEN, STATUS
 
 if TYPE_CHECKING:
     from heavytop.control import Reference
+    from heavytop.copters.airframe import Rotor
     from heavytop.copters.vehicle import Vehicle
 
 Vector3 = tuple[float, float, float]
@@ -95,7 +97,7 @@ Pilot = Callable[[Measurements, Desired], Sticks]
 
 
 class StackError(SimulationError):
-    """A stack that cannot be built or started, that ended, did not answer or did not arm; with its last lines."""
+    """A stack could not be built or started, ended, did not answer or did not arm; the message has its last lines."""
 
 
 class Link(Protocol):
@@ -106,7 +108,10 @@ class Link(Protocol):
     """
 
     def exchange(self, seen: Measurements, sticks: Sticks, desired: Desired) -> list[float]:
-        """Commands (n,) from 0 to 1 of the motors for the measurements, sticks and set point of a sample; raises a StackError if there are none."""
+        """Commands (n,) from 0 to 1 of the motors for the measurements, sticks and set point of a sample; raises a StackError if there are none.
+
+        A stack with ``servos`` appends the deflections from -1 to 1 of the tilting rotors, in their order: shares of the largest tilt of that sign.
+        """
         ...
 
     def close(self) -> None:
@@ -119,7 +124,7 @@ class Stack(Protocol):
 
     Attributes
     ----------
-    name : of the stack. period : of its samples, s.
+    name : name of the stack. period : its sampling period, s. A stack that commands tilting rotors also has ``servos = True``.
 
     Examples
     --------
@@ -147,13 +152,14 @@ def is_stack(value: Any) -> TypeGuard[Stack]:
 
 @dataclass(frozen=True)
 class Imu:
-    """Errors of the inertial sensors.
+    """Sensor errors of an inertial measurement unit.
 
     Parameters
     ----------
     gyro_noise, accelerometer_noise : standard deviations of each sample, rad/s and m/s^2.
-    gyro_bias, accelerometer_bias : standard deviations of the constant errors of a flight. scale : standard deviation of relative errors of scale.
-    delay : whole samples by which the measurements are late. seed : of the errors.
+    gyro_bias, accelerometer_bias : standard deviations of the biases, constant during a flight.
+    scale : standard deviation of the scale factors' relative errors.
+    delay : delay of the measurements in whole samples. seed : seed of the random errors.
 
     Examples
     --------
@@ -185,7 +191,7 @@ class StackController(BaseController):
 
     Parameters
     ----------
-    vehicle : with fixed rotors, one motor each. stack : the flight controller.
+    vehicle : with one motor per rotor, and a servo per tilting one if the stack commands servos. stack : the flight controller.
     pilot : sticks from measurements and desired motion; None: :class:`.PositionPilot`, which follows the reference.
     imu : errors of the inertial sensors. failures : time (s) from which on a motor gives no thrust, by its number.
 
@@ -205,11 +211,17 @@ class StackController(BaseController):
         failures: Mapping[int, float] | None = None,
         reference: Reference | None = None,
     ) -> None:
-        if any(rotor.tilt is not None for rotor in vehicle.airframe.rotors):
-            raise ControlError(
-                f"{vehicle.name!r} has tilting rotors; {stack.name} commands one motor per rotor. Fly a vehicle with fixed rotors."
-            )
         for rotor in vehicle.airframe.rotors:
+            if rotor.tilt is not None and not getattr(stack, "servos", False):
+                raise ControlError(
+                    f"{vehicle.name!r} has tilting rotors; {stack.name} commands one motor per rotor. Fly a vehicle with fixed rotors, or a "
+                    "stack with servos."
+                )
+            if rotor.tilt is not None and not -np.inf < rotor.tilt_range[0] < 0 < rotor.tilt_range[1] < np.inf:
+                raise ControlError(
+                    f"a servo tilts from its least to its largest angle: every tilting rotor of {vehicle.name!r} needs finite ones around 0, got "
+                    f"tilt_range = {rotor.tilt_range}. Give the rotor tilt_range=(-0.6, 0.6), for example."
+                )
             if not np.isfinite(rotor.thrust[1]) or rotor.thrust[0] < 0:
                 raise ControlError(
                     f"a stack commands motors from 0 to 100 %: every rotor of {vehicle.name!r} needs a largest thrust and one direction, got "
@@ -349,6 +361,22 @@ BLOCK = 4096
 """Samples whose noise is drawn at the same time."""
 
 
+class Motor:
+    """A motor, and the servo of a tilting rotor: largest thrust (N), range of the tilt (rad) and its largest change in a sample."""
+
+    def __init__(self, rotor: Rotor, period: float) -> None:
+        self.most, self.tilts = float(rotor.thrust[1]), rotor.tilt is not None
+        self.range, self.change = rotor.tilt_range, rotor.tilt_rate * period
+        self.angle = 0.0
+
+    def tilted(self, deflection: float) -> float:
+        """The tilt (rad) after a sample at a deflection from -1 to 1."""
+        low, high = self.range
+        wanted = deflection * (high if deflection > 0 else -low)
+        self.angle = min(max(wanted, self.angle - self.change), self.angle + self.change)
+        return self.angle
+
+
 class StackFlight:
     """One flight of a stack: measurements, sticks, commands."""
 
@@ -359,7 +387,7 @@ class StackFlight:
         self.controller, self.reports, self.imu = controller, reports, imu
         self.pilot = controller.pilot or PositionPilot(vehicle)
         self.period = controller.stack.period
-        self.most = [rotor.thrust[1] for rotor in vehicle.airframe.rotors]
+        self.motors = [Motor(rotor, self.period) for rotor in vehicle.airframe.rotors]
         self.battery = None if vehicle.battery is None else BatteryState(vehicle.battery, vehicle, self.period)
         self.inputs = vehicle.model.nu
         self.gravity = tuple(float(x) for x in vehicle.model.description.gravity)
@@ -408,16 +436,24 @@ class StackFlight:
             self.answer[self.inputs] = self.status
             self.close()
             return self.answer
-        share = 1.0 if self.battery is None else self.battery.supply(commands)
-        for k, (command, most) in enumerate(zip(commands, self.most, strict=False)):
-            speed = share * command  # the speed of a rotor follows its command and the voltage, the thrust its square
-            self.answer[k] = most * speed * speed
+        count, failures = len(self.motors), self.controller.failures
+        share = 1.0 if self.battery is None else self.battery.supply(commands[:count])
+        servos, place = iter(commands[count:]), 0
+        for k, (command, motor) in enumerate(zip(commands, self.motors, strict=False)):
+            speed = 0.0 if k in failures and t >= failures[k] else share * command
+            thrust = (
+                motor.most * speed * speed
+            )  # the speed of a rotor follows its command and the voltage, the thrust its square
+            if motor.tilts:
+                angle = motor.tilted(next(servos))
+                self.answer[place : place + 2] = (-thrust * sin(angle), thrust * cos(angle))
+                place += 2
+            else:
+                self.answer[place] = thrust
+                place += 1
         self.answer[self.inputs + 1 : self.inputs + 5] = sticks[:4]
         if self.battery is not None:
             self.answer[self.inputs + 5 :] = (self.battery.voltage, self.battery.current, self.battery.charge)
-        for k, from_when in self.controller.failures.items():
-            if t >= from_when:
-                self.answer[k] = 0.0
         return self.answer
 
     def _sensed(self, gyro: Vector3, force: Vector3) -> tuple[Vector3, Vector3]:

@@ -31,7 +31,7 @@ def quaternion_from_xyzw(quat: Array) -> np.ndarray:
 
 
 def twist_to_angular_first(twist: Array) -> np.ndarray:
-    """Twists or wrenches (..., 6) as (angular, linear), as spatial-vector texts, Drake and MuJoCo have them.
+    """Twists or wrenches (..., 6) as (angular, linear), as in texts on spatial vectors, Drake and MuJoCo.
 
     >>> twist_to_angular_first([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     array([4., 5., 6., 1., 2., 3.])

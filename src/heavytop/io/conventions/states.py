@@ -191,7 +191,7 @@ Layout = Callable[[Model, Any], dict[str, Place]]
 def own_layout(model: Model, peer: Any = None, planar: int = 3) -> dict[str, Place]:
     """The joints in the order of the model; ``planar`` joints have three coordinates, or four with cosine and sine."""
     if peer is not None:
-        raise ModelError(f"this conversion has no peer, got a {type(peer).__name__}: leave it out.")
+        raise ModelError(f"this conversion takes no peer=, got a {type(peer).__name__}: leave it out.")
     places, q, v = {}, 0, 0
     for edge in model.description.joints:
         block = edge.joint.coordinates

@@ -33,7 +33,7 @@ def robot_of(root: Element, paths: AssetPaths, with_collision: bool = False) -> 
     path = paths.file
     if any(element.tag.startswith("xacro:") for element in root.walk()):
         raise FileFormatError(
-            f"{root.where}: this is a xacro file, a template of a URDF. Give it the ending .xacro to have it expanded."
+            f"{root.where}: this is a xacro file, a template of a URDF. Rename it to end in .xacro to expand it."
         )
     report = TransferReport()
     robot = Robot(root.get("name") or path.stem, str(path), report)

@@ -107,7 +107,7 @@ class _Adjoint:
 
     def _loop(self, item: Repeat) -> None:
         if any(isinstance(c, Repeat) for c in item.body):
-            raise SimulationError("a repetition inside a repetition of a step has no derivative here.")
+            raise SimulationError("nested repetitions within a step cannot be differentiated.")
         body = calls(item.body)
         carried = carried_by(item)
         written = {name for call in body for name in call.outputs}

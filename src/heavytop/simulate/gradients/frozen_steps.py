@@ -35,7 +35,7 @@ class StepPlan:
 
     Attributes
     ----------
-    integrator : of a step of given size. steps : number of them. parts : steps between two records.
+    integrator : integrator of a step of given size. steps : number of them. parts : steps between two records.
     clock : (steps + 1,) or (steps + 1, rows): times at the starts of the steps, and of the end.
     sizes : (1,) or (steps, rows): sizes of the steps.
     stopped : (rows,) time of the event that ended a trajectory; NaN where there was none. None: there are no events.

@@ -122,7 +122,7 @@ def gradient(
     memory: float | None = None,
     **options: Any,
 ) -> Gradient:
-    """Compute a loss of a motion and its exact gradient with respect to start, parameters, inputs and gains.
+    """Compute the loss of a motion and its exact gradient with respect to the initial state, parameters, inputs and gains.
 
     The run is that of :func:`heavytop.simulate` with the same arguments, and the gradient that of its steps (a discrete adjoint). Steps that
     ``rkmk45`` accepted are taken as given, and end at the records here. Where a limit is active, the derivative is the one-sided one.

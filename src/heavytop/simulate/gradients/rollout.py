@@ -187,7 +187,7 @@ class Rollout:
             )
         if "inputs" in self.by and problem.plan.control.kind != "table":
             raise SimulationError(
-                "a gradient with respect to inputs needs inputs=, samples of them; here a law computes them."
+                "a gradient with respect to inputs needs sampled inputs (inputs=); here a law computes them."
             )
         if "reference" in self.by and (law is None or "signal" not in law.takes):
             raise SimulationError(

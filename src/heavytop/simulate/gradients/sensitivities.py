@@ -33,7 +33,7 @@ class Sensitivities(Brief):
 
     Attributes
     ----------
-    t : (n,) times of the records. names : of the rows.
+    t : (n,) times of the records. names : names of the rows.
     start : (n, *batch, nx, nx). parameters : name -> (n, *batch, nx). inputs : (n, *batch, nx, samples, nu).
     gains : name -> (n, *batch, nx, *shape). Empty or None where not requested.
 

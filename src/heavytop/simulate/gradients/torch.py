@@ -54,7 +54,7 @@ def simulate(
     Parameters
     ----------
     start, inputs, parameters, gains : tensors of float64. options : integrator, control, hold, ... of :func:`heavytop.simulate`.
-    memory : as of :func:`heavytop.gradient`.
+    memory : as in :func:`heavytop.gradient`.
 
     Examples
     --------
@@ -269,9 +269,7 @@ def _array(tensor: Any) -> np.ndarray:
     except AttributeError:
         raise ShapeError(f"ht.torch takes tensors, got {type(tensor).__name__}.") from None
     except TypeError:
-        raise ShapeError(
-            f"ht.torch takes tensors on the processor, got one on {tensor.device}: use tensor.cpu()."
-        ) from None
+        raise ShapeError(f"ht.torch takes CPU tensors, got one on {tensor.device}: use tensor.cpu().") from None
     if array.dtype != np.float64:
         raise ShapeError(f"ht.torch takes tensors of float64, got {tensor.dtype}: convert them with tensor.double().")
     return array

@@ -20,7 +20,7 @@ class TunedGains(Brief):
 
     Attributes
     ----------
-    gains : name -> value: an argument of :func:`heavytop.simulate`. value : loss, the mean over the batch. start : of the untuned gains.
+    gains : name -> value: an argument of :func:`heavytop.simulate`. value : loss, the mean over the batch. start : loss of the untuned gains.
     history : loss after each iteration. runs : gradients that were computed. message : why the search ended.
     spread : least and largest loss of the batch.
 
@@ -55,18 +55,18 @@ def tune(
     memory: float | None = None,
     **options: Any,
 ) -> TunedGains:
-    """Improve the gains of a law by the gradient of a loss through the closed loop, wrappers (delay, lag, noise) and limits included.
+    """Improve the gains of a law by the gradient of a loss through the closed loop, including wrappers (delay, lag, noise) and limits.
 
     The loss is the mean over a batch of starts (and parameters: robust gains), plus ``worst`` times a smooth maximum over it. The search is
     L-BFGS-B on gains relative to their sizes.
 
     Parameters
     ----------
-    law : a law with gains (``ht.Feedback(..., gains={...})``), or wrappers of one. loss, model, until, step : as of :func:`heavytop.gradient`.
+    law : a law with gains (``ht.Feedback(..., gains={...})``), or wrappers of one. loss, model, until, step : as in :func:`heavytop.gradient`.
     over : (q, v) of shapes (n, nq) and (n, nv): the starts.
     gains : names of those that change; None: all.
     bounds : name -> (least, largest) of all entries of a gain.
-    parameters : name -> value or batch of values. options : as of :func:`heavytop.simulate`: reference, hold, control_step, integrator, threads, ...
+    parameters : name -> value or batch of values. options : as in :func:`heavytop.simulate`: reference, hold, control_step, integrator, threads, ...
 
     Examples
     --------

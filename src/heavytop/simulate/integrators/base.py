@@ -27,7 +27,7 @@ class Integrator(Value, ABC):
     Attributes
     ----------
     name : by which ``simulate(..., integrator=name)`` finds it, and which a run reports.
-    order : of convergence.
+    order : order of convergence.
     stable_up_to : |lambda| h on the negative real axis below which linear decay stays decay; None for implicit methods.
     project_every : steps between projections onto the manifold, which remove rounding; 0: never.
     carries_velocity : whether ``v`` lasts from step to step; otherwise :meth:`velocity` computes it.

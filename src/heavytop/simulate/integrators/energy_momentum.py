@@ -68,7 +68,7 @@ STALLED = 1e-9
 
 
 class EnergyMomentum(Integrator):
-    """Order 2, energy exact; for conservative systems over long times, with loops, velocity constraints, inputs and damping too.
+    """Order 2, exact energy; for long runs of conservative systems, also with loops, velocity constraints, inputs and damping.
 
     Each step solves its equations by Newton's method with the exact Jacobian. A law that is evaluated continuously is no part of the
     Jacobian: its input follows from iteration to iteration.
@@ -107,7 +107,7 @@ class EnergyMomentum(Integrator):
         return f"EnergyMomentum(tolerance={self.tolerance!r}, iterations={self.iterations})"
 
     def carries(self, plant: Plant) -> Mapping[str, Shape]:
-        return {"energy": (), "change": (plant.nv,), "residual": (), "steps": (), "unsolved": ()}
+        return {"energy": (), "most": (), "change": (plant.nv,), "residual": (), "steps": (), "unsolved": ()}
 
     def start(self, problem: Any) -> Mapping[str, Array]:
         """The energy of the start is the reference for the whole run, so that rounding does not add up."""
@@ -138,7 +138,7 @@ class EnergyMomentum(Integrator):
 
         def iterate(done: Array, x: Array, size: Array, *z: Array) -> Sequence[Array]:
             u, z_new = middle(x, z)
-            x_new, size_new = plant.call(f.improve, *begin, x, u, state.own["energy"])
+            x_new, size_new = plant.call(f.improve, *begin, x, u, state.own["energy"], state.own["most"])
             if z_new:
                 size_new = np.maximum(size_new, relative_size(z_new[0] - z[0], z_new[0], 1.0))
             stalled = np.where(size_new <= STALLED, np.where(4 * size_new >= size, 1.0, 0.0), 0.0)
@@ -151,7 +151,8 @@ class EnergyMomentum(Integrator):
         # rounds of other trajectories change neither a solved step nor its results
         done, x, size, *z = plant.repeat(self.iterations, iterate, as_array(0.0), guess, as_array(1.0), *z0, ends=True)
         u, z_half = middle(x, z)
-        q, v, energy, change, powers, rounding = plant.call(f.finish, *begin, x, u, state.own["energy"])
+        ended = plant.call(f.finish, *begin, x, u, state.own["energy"], state.own["most"])
+        q, v, energy, most, change, powers, rounding = ended
         end = state.replaced(q=q, v=v)
         if plant.work is not None:
             end = end.replaced(work=state.of(plant.work) + h * powers)
@@ -165,6 +166,7 @@ class EnergyMomentum(Integrator):
         before = state.own["unsolved"]
         return end.keeping(
             energy=energy,
+            most=most,
             change=change,
             residual=np.maximum(state.own["residual"], size),
             steps=steps,
@@ -192,6 +194,7 @@ class _Equations:
         self.s = {"q": symbol("q", self.nq), "v": symbol("v", self.nv), "h": symbol("h")}
         self.s["p"] = symbol("p", len(dynamics.parameter_names))
         self.u, self.energy, self.change = symbol("u", self.nu), symbol("energy"), symbol("change", self.nv)
+        self.most = symbol("most")
         self.is_implicit = self.velocity is not None or not self.c.is_group
         sizes = {
             "q_m": self.nq if self.is_implicit else 0,
@@ -319,7 +322,7 @@ class _Equations:
 
     @cached_property
     def improve(self) -> Traced:
-        """(q, v, h, p, x, u, energy) -> (x, relative size of the correction beyond what rounding of the energy makes of it)."""
+        """(q, v, h, p, x, u, energy, most) -> (x, relative size of the correction beyond what rounding of the energy makes of it)."""
         s = self.s
         q_m, v_m, q_1, missed_q = self._way
         v_1, h = self._unknown("v"), s["h"]
@@ -328,7 +331,7 @@ class _Equations:
         # s acts along v_m; where that is nearly zero there is nothing to correct and s is zero
         twice = np.vecdot(v_m, momentum)
         kinetic, potential = self._energy_at(q_1, v_1, self._p_at(1.0))
-        size = np.abs(kinetic) + np.abs(potential)
+        size = self._magnitude
         moving = twice > REST * size if self.is_quadratic else as_array(False)
         speed = np.sqrt(np.where(moving, twice, 1.0))
         along = self._unknown("s")[0]
@@ -357,8 +360,14 @@ class _Equations:
         if self.held:
             change = np.maximum(change, relative_size(part(step, *self.at["d"]), v_1, SLOW))
         noise = np.where(moving, ROUNDING * size / (speed * speed), 0.0) * relative_size(v_m, v_1, SLOW)
-        inputs = {**s, "x": self.x, "u": self.u, "energy": self.energy}
+        inputs = {**s, "x": self.x, "u": self.u, "energy": self.energy, "most": self.most}
         return trace_of("improve", inputs, {"x": self.x + step, "size": np.maximum(change - noise, 0.0)})
+
+    @cached_property
+    def _magnitude(self) -> Array:
+        """The largest sum of the magnitudes of the energies up to the end of the step: the energy to hold has its rounding."""
+        kinetic, potential = self._energy_at(self._way[2], self._unknown("v"), self._p_at(1.0))
+        return np.maximum(self.most, np.abs(kinetic) + np.abs(potential))
 
     @cached_property
     def _rounding(self) -> Array:
@@ -366,25 +375,25 @@ class _Equations:
 
         Energies whose terms cancel, as that of a spring near its rest length, round as lengths do: times the forces f, which are M (v1 - v0) / h.
         """
-        s, v_1, (q_m, v_m, q_1, _) = self.s, self._unknown("v"), self._way
+        s, v_1, (q_m, v_m, *_) = self.s, self._unknown("v"), self._way
         sizes = self.dynamics.sizes()
         lengths = np.ones(self.nv) if sizes is None else sizes.expressions(q_m, self._p_at(0.5))[0]
         forces = np.abs(self._slope(q_m, v_1 - s["v"])) / s["h"]
-        kinetic, potential = self._energy_at(q_1, v_1, self._p_at(1.0))
-        size = np.abs(kinetic) + np.abs(potential) + np.vecdot(forces, lengths)
+        size = self._magnitude + np.vecdot(forces, lengths)
         twice = np.vecdot(v_m, self._slope(q_m, v_m))
         moving = twice > REST * size
         return np.where(moving, CANCELLED * size / np.where(moving, twice, 1.0), 1.0) * relative_size(v_m, v_1, SLOW)
 
     @cached_property
     def finish(self) -> Traced:
-        """(q, v, h, p, x, u, energy) -> (q1, v1, the energy to hold, which moves on by the work done, v1 - v0, powers, rounding)."""
+        """(q, v, h, p, x, u, energy, most) -> (q1, v1, the energy to hold, which moves on by the work done, most, v1 - v0, powers, rounding)."""
         *_, q_1, _ = self._way
         v_1 = self._unknown("v")
         energy = self.energy + self.s["h"] * self._work_rate
-        outputs = {"q": q_1, "v": v_1, "energy": energy, "change": v_1 - self.s["v"], "powers": self._powers}
-        outputs["rounding"] = self._rounding
-        return trace_of("finish", {**self.s, "x": self.x, "u": self.u, "energy_0": self.energy}, outputs)
+        outputs = {"q": q_1, "v": v_1, "energy": energy, "most_next": self._magnitude}
+        outputs |= {"change": v_1 - self.s["v"], "powers": self._powers, "rounding": self._rounding}
+        inputs = {**self.s, "x": self.x, "u": self.u, "energy_0": self.energy, "most": self.most}
+        return trace_of("finish", inputs, outputs)
 
 
 def displace(coordinates: Coordinates, q0: Array, q_m: Array, delta: Array) -> tuple[Array, Array]:

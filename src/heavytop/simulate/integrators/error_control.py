@@ -173,7 +173,7 @@ ERROR_WEIGHTS = tuple(b - e for b, e in zip(DORMAND_PRINCE5.b, DORMAND_PRINCE4_W
 
 
 class RKMK45(ErrorControlled):
-    """The Munthe-Kaas form of Dormand and Prince's method: order 5 with an embedded estimate of order 4.
+    """The Munthe-Kaas form of the Dormand-Prince method: order 5 with an embedded estimate of order 4.
 
     Parameters
     ----------

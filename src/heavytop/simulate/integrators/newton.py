@@ -134,7 +134,7 @@ class Factorisation:
 
     Attributes
     ----------
-    factors : (i, k, factor): row i less factor times row k. inverse : of the pivots. rows : the eliminated rows.
+    factors : (i, k, factor): row i less factor times row k. inverse : inverse of the pivots. rows : the eliminated rows.
     """
 
     factors: list[tuple[int, int, Any]]

@@ -31,7 +31,7 @@ class MuntheKaas(Integrator):
 
 
 class RKMK4(MuntheKaas):
-    """Order 4, four evaluations a step: the default.
+    """Order 4, four evaluations per step: the default.
 
     >>> RKMK4().name, RKMK4().order
     ('rkmk4', 4)
@@ -44,7 +44,7 @@ class RKMK4(MuntheKaas):
 
 
 class RKMK6(MuntheKaas):
-    """Order 6, seven evaluations a step (Butcher 1964).
+    """Order 6, seven evaluations per step (Butcher 1964).
 
     >>> RKMK6().name, RKMK6().order
     ('rkmk6', 6)
@@ -57,7 +57,7 @@ class RKMK6(MuntheKaas):
 
 
 class RKMK8(MuntheKaas):
-    """Order 8, eleven evaluations a step (Cooper and Verner 1972): for errors near rounding.
+    """Order 8, eleven evaluations per step (Cooper and Verner 1972): for errors near rounding level.
 
     >>> RKMK8().name, RKMK8().order
     ('rkmk8', 8)
@@ -93,10 +93,10 @@ def stage_rates(
 
 
 class ProjectedRK4(Integrator):
-    """Order 4 for any ``q' = A(q) w``, ``phi(q) = 0``: Runge and Kutta's method in q, projected onto the manifold after each step.
+    """Order 4 for any ``q' = A(q) w``, ``phi(q) = 0``: the Runge-Kutta method in q, projected onto the manifold after each step.
 
-    It needs nothing but ``A`` and ``phi``, so it runs for coordinates that are not a group. With ``dphi/dq A = 0`` the defect of one step is of
-    order h^5 and so is what the projection moves: the order stays four.
+    It needs only ``A`` and ``phi``, so it works for coordinates that do not form a group. With ``dphi/dq A = 0``, the error of one step is of
+    order h^5, and so is the change by the projection: the method keeps order four.
 
     >>> ProjectedRK4().name, ProjectedRK4().order
     ('projected_rk4', 4)

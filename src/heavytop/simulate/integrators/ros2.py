@@ -61,7 +61,7 @@ SHORT = 2000
 class ROS2(Integrator):
     """Order 2, L-stable, linearly implicit: for stiff springs, dampers, friction, stops and contacts at steps that do not resolve them.
 
-    Modes faster than the step are damped. The energy of fast oscillations is lost, and the balance of energy reports it. A step evaluates the
+    Modes faster than the step are damped. Fast oscillations lose energy, which the energy balance reports. A step evaluates the
     motion twice and its derivatives once, and solves two systems of linear equations.
 
     Examples

@@ -30,11 +30,11 @@ from heavytop.system import solve_definite
 
 
 class Variational(Integrator):
-    """Order 2, symplectic, momentum exact; for conservative systems over long times, and with inputs and damping too.
+    """Order 2, symplectic, exact momentum; for long runs of conservative systems, also with inputs and damping.
 
     Parameters
     ----------
-    iterations : of the fixed-point iteration in each step. The record ``residual`` has the last relative change.
+    iterations : number of fixed-point iterations in each step. The record ``residual`` has the last relative change.
 
     Examples
     --------

@@ -19,7 +19,7 @@ FEWEST = 4
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeightGrid(Brief):
-    """Heights z (nx, ny) in m at evenly spaced places, for ``system.ground(height=...)``.
+    """Heights z (nx, ny) in m at evenly spaced points, for ``system.ground(height=...)``.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class HeightGrid(Brief):
             )
         object.__setattr__(self, "z", z)
         for name in ("x", "y"):
-            ends = tuple(map(float, getattr(self, name)))
+            ends = tuple(np.atleast_1d(constant(getattr(self, name), f"{name} of HeightGrid")).tolist())
             if len(ends) != 2 or not np.all(np.isfinite(ends)) or not ends[0] < ends[1]:
-                raise ModelError(f"HeightGrid: {name} must be the first and the last place in m, rising, got {ends}.")
+                raise ModelError(f"HeightGrid: {name} must be the first and last position in m, ascending, got {ends}.")
             object.__setattr__(self, name, ends)
 
     @cached_property

@@ -44,7 +44,7 @@ class RowUnit:
 
     Attributes
     ----------
-    name : of its contact, stop, rope or constraint.
+    name : name of its contact, stop, rope or constraint.
     kind : "point": a gap that must not become negative, with Coulomb's friction in its further rows; "held": an equation; "dry": friction of a
         given largest size.
     first, size : its rows.

@@ -119,7 +119,7 @@ class Solid(ContactSurface):
     def __post_init__(self) -> None:
         if not isinstance(self.shape, Sphere | Capsule | Box | Cylinder | Bore):
             raise ModelError(
-                f"a contact meets the surface of an ht.Sphere, Capsule, Box, Cylinder or Bore, got {self.shape!r}. Give the other body the shape, or "
+                f"a contact needs the surface of an ht.Sphere, Capsule, Box, Cylinder or Bore, got {self.shape!r}. Give the other body the shape, or "
                 "use points of both bodies in two contacts."
             )
 

@@ -167,7 +167,7 @@ class _Surface:
 
 @dataclass(frozen=True, eq=False)
 class Triangles(_Surface):
-    """Triangles given as arrays: ``vertices`` (n, 3) in m, ``faces`` (m, 3) with their numbers, anticlockwise from outside.
+    """Triangles given as arrays: ``vertices`` (n, 3) in m, ``faces`` (m, 3) with their indices, anticlockwise as seen from outside.
 
     >>> import heavytop as ht
     >>> corners = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))
@@ -210,7 +210,7 @@ class Rim(_Solid):
 
 @dataclass(frozen=True)
 class Bore(_Solid):
-    """A round hole of ``radius`` in m along z, in which a pin has clearance. For the partner of a contact; it has no volume.
+    """A round hole of ``radius`` in m along z, for a pin with clearance. For the partner of a contact; it has no volume.
 
     >>> Bore(0.06).radius
     0.06

@@ -62,8 +62,8 @@ def warn_if_not_at_rest(model: Model, q: np.ndarray, p: np.ndarray, A: np.ndarra
     k = int(np.argmax(np.abs(a)))
     if abs(a[k]) > RESTS * max(1.0, float(np.max(np.abs(A[(0,) * (A.ndim - 2)])))):
         warnings.warn(
-            f"linearize took no inputs for {model.name!r}, which does not stay at q without: {model.v_names[k]!r} changes by {a[k]:.3g} per "
-            "second. About a rest that inputs hold give them, u=control.equilibrium(model, q).u; u=np.zeros(model.nu) means none.",
+            f"linearize was given no inputs for {model.name!r}, which does not rest at q without them: {model.v_names[k]!r} changes by "
+            f"{a[k]:.3g} per second. Pass the inputs that hold it, u=control.equilibrium(model, q).u, or u=np.zeros(model.nu) for none.",
             NotAtRestWarning,
             stacklevel=3,
         )
@@ -77,7 +77,7 @@ class MinimalTangent:
     ----------
     places, velocities : indices of the independent entries of delta (nw,) and of dv (nv,).
     D : (..., nw, len(places)) with delta = D xi. N : (..., nv, len(velocities)) and K : (..., nv, len(places)) with dv = N eta + K xi.
-    names : of the entries of x: displacements along velocities of joints, then deviations of velocities.
+    names : names of the entries of x: displacements along velocities of joints, then deviations of velocities.
 
     Examples
     --------

@@ -294,7 +294,7 @@ class Displacement:
         """From the rest position ``rest`` of the joint at a port: a displacement from its neutral configuration."""
         if not isinstance(port, JointPort) or not port.coordinates.is_group:
             raise ModelError(
-                f"{what} measures a displacement, which this joint's coordinates do not offer. Use an energy instead: "
+                f"{what} measures a displacement, which this joint's coordinates do not provide. Use an energy instead: "
                 "system.potential(lambda q: ...), or your own ht.JointElement."
             )
         return cls(port.coordinates, spread(rest, port.size, f"rest of {what}"))

@@ -36,7 +36,7 @@ class Tyre(Brief, PairElement):
 
     Attributes
     ----------
-    surface : of the ground. radius : r in m. stiffness, viscosity : vertical ones, N/m and N s/m.
+    surface : surface of the ground. radius : r in m. stiffness, viscosity : vertical ones, N/m and N s/m.
     slip, cornering : C_x and C_y in N (force per unit of slip and of the tangent of the slip angle).
     friction : mu. rolling : coefficient f of the rolling resistance. low_speed : v_0 in m/s.
 

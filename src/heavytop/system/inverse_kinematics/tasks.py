@@ -115,7 +115,7 @@ class KinematicTask(Brief, ABC):
 
     Attributes
     ----------
-    weight : of the residual in the least squares: one number or one for each row; rows with weight 0 are free.
+    weight : weight of the residual in the least squares: one number or one for each row; rows with weight 0 are free.
     priority : tasks with priority 1 come first; those with 2 are fulfilled as far as this changes nothing of the first, and so on.
     """
 
@@ -373,7 +373,7 @@ class DirectionTask(KinematicTask):
     ----------
     frame : body or frame.
     direction : (..., 3) target, of any length, in ``relative_to``.
-    axis : of the frame: "x", "-z", ... or a vector (3,).
+    axis : axis of the frame: "x", "-z", ... or a vector (3,).
     relative_to, weight, priority : as in :class:`PoseTask`.
 
     >>> DirectionTask("camera", (0, 0, -2), axis="z").direction
@@ -441,7 +441,7 @@ class GazeTask(KinematicTask):
     ----------
     frame : body or frame, such as a camera.
     point : (..., 3) target in ``relative_to``.
-    axis : of the frame: "x", "-z", ... or a vector (3,).
+    axis : axis of the frame: "x", "-z", ... or a vector (3,).
     at : (3,) point of the frame from which it looks.
     relative_to, weight, priority : as in :class:`PoseTask`.
 
@@ -601,13 +601,13 @@ class PostureTask(KinematicTask):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FunctionTask(KinematicTask):
-    """A user-defined residual ``function(q)`` (m,) in NumPy notation, zero where the task is fulfilled.
+    """A user-defined residual ``function(q)`` (m,) in NumPy notation, which is zero when the task is fulfilled.
 
     It is traced and compiled once for a function: define the function once for many calls.
 
     Parameters
     ----------
-    function : of the configuration q (nq,).
+    function : function of the configuration q (nq,).
     size : number of entries m of the residual.
     name : for reports.
     weight, priority : as in :class:`PoseTask`.

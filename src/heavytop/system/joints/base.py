@@ -58,7 +58,7 @@ def checked_parts(joint: str, parts: Mapping[str, Any]) -> dict[str, Any]:
             raise unknown_name(f"keyword of {joint}", name, JointParts.__annotations__)
     kept = {name: _frozen(value) for name, value in parts.items() if value is not None}
     if "rest" in kept and "stiffness" not in kept:
-        raise ModelError(f"{joint} joint: rest= belongs to a spring; give stiffness= too.")
+        raise ModelError(f"{joint} joint: rest= belongs to a spring; also give stiffness=.")
     return kept
 
 
@@ -70,7 +70,7 @@ def _frozen(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class JointLimits:
-    """Bounds of a joint of one axis, as data: position (rad or m), largest speed, largest effort; None: unbounded.
+    """Bounds of a single-axis joint, as data: position (rad or m), largest speed, largest effort; None: unbounded.
 
     >>> JointLimits(-1.0, 2.0).upper
     2.0
@@ -309,8 +309,8 @@ class Joint(Value, ABC):
                 if not np.max(np.abs(given - meant)) <= 1e-6 * (1.0 + np.max(np.abs(meant))):
                     method = piece.split("(")[0]
                     raise ModelError(
-                        f"{name}: {piece} is not that of its pose: {at} it is {np.array2string(given.ravel(), precision=4)} instead of "
-                        f"{np.array2string(meant.ravel(), precision=4)}. Derive the class from Joint and leave {method} out to have it "
+                        f"{name}: {piece} does not match its pose: {at} it is {np.array2string(given.ravel(), precision=4)} instead of "
+                        f"{np.array2string(meant.ravel(), precision=4)}. Derive the class from Joint and omit {method} to have it "
                         "derived, or correct one of the two."
                     )
 

@@ -63,7 +63,7 @@ class Coupled(Joint):
     ----------
     joint : ``Revolute`` or ``Prismatic``: how this joint moves.
     source : name of the joint it follows, revolute (with coordinates "angle") or prismatic.
-    ratio, offset : of the linear function; rad, m or the quotient of both.
+    ratio, offset : ratio and offset of the linear function, in rad, m or their quotient.
 
     Examples
     --------
@@ -152,14 +152,14 @@ class Coupled(Joint):
 class Prescribed(Joint):
     """A joint whose coordinates are given functions of time.
 
-    It has no coordinates and adds no degree of freedom. The force of its driver follows from the reactions: ``model.driver_power`` and the
+    It has no coordinates and adds no degree of freedom. The driving force follows from the reactions; ``model.driver_power`` and the
     energy balance of a run report its power.
 
     Parameters
     ----------
-    joint : how it moves, such as ``Prismatic("x")``.
-    motion : ``motion(t)`` gives its configuration at time t in s, in NumPy notation: one number for one coordinate, else (nq,). Position
-        and velocity must be continuous for the forces to be finite; a simulation raises an error for a motion that jumps.
+    joint : the joint to move, such as ``Prismatic("x")``.
+    motion : function in NumPy notation that returns the configuration at time t in s: one number for one coordinate, else (nq,). Position
+        and velocity must be continuous for the forces to be finite; a simulation raises an error if the motion jumps.
 
     Examples
     --------

@@ -89,7 +89,7 @@ class Carrier:
     at : constant part of its link: pose (4, 4) of the joint frame in the internal frame of the parent. With an axis the internal frame is
         then turned about (or shifted along) z by the joint coordinate plus ``offset``; otherwise ``at`` is the pose of the user's
         frame of the parent.
-    moments : of all its bodies, in the internal frame.
+    moments : moments of all its bodies, in the internal frame.
     """
 
     name: str
