@@ -266,7 +266,7 @@ def eeprom(program: Path, lines: tuple[str, ...]) -> Path:
     if made.exists():
         return made
     preload()
-    with tempfile.TemporaryDirectory(prefix="heavytop-betaflight-") as name:
+    with tempfile.TemporaryDirectory(dir=made.parent) as name:  # the same file system: the file appears as a whole
         folder, port = Path(name), free_port()
         process = served([str(program)], folder, COMMAND_LINE, port)
         try:
@@ -283,9 +283,7 @@ def eeprom(program: Path, lines: tuple[str, ...]) -> Path:
         finally:
             process.kill()
             process.wait()
-        os.replace(folder / "eeprom.bin", made) if made.parent.stat().st_dev == folder.stat().st_dev else shutil.copy(
-            folder / "eeprom.bin", made
-        )
+        os.replace(folder / "eeprom.bin", made)
     return made
 
 
