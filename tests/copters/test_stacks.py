@@ -28,6 +28,7 @@ from heavytop.copters import Rotor, fly, maneuvers, multicopter, quadcopter, sta
 from heavytop.copters.propulsion import typical_propulsion
 from heavytop.errors import ControlError, FileFormatError, UnknownNameError
 from heavytop.geometry import so3
+from heavytop.show import flight_report
 from heavytop.simulate import Ending
 
 
@@ -498,10 +499,15 @@ def digest(flight: copters.Flight) -> str:
 
 @pytest.mark.stacks
 def test_betaflight_hovers_and_repeats_bit_by_bit(craft) -> None:
+    craft = replace(craft, battery=copters.Battery(cells=4, capacity=1.8, resistance=0.02))
     flights = [fly(craft, "hover", stacks.Betaflight(), rotors=True, until=2.0) for _ in range(3)]
     assert flights[0].outcome.ok
     assert flights[0].position_error.max() < 0.3
     assert len(set(map(digest, flights))) == 1
+    report = flight_report(flights[0])
+    assert {"Sticks", "Battery"} <= {panel.title for panel in report.panels}
+    (log,) = (table for table in report.tables if table.title == "Last lines of Betaflight")
+    assert any("5761" in line for _, line in log.rows)  # the port of its command line
 
 
 @pytest.mark.stacks

@@ -27,7 +27,7 @@ import numpy as np
 from heavytop.compile import cache_folder
 from heavytop.copters.stacks.attitude import quaternion_wxyz
 from heavytop.copters.stacks.earth import place_on_earth, pressure_at
-from heavytop.copters.stacks.lockstep import LockstepProgram, free_port, preload, served
+from heavytop.copters.stacks.lockstep import LockstepProgram, free_port, output, preload, served
 from heavytop.copters.stacks.pilot import ANGLE_LIMIT, YAW_RATE
 from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
 
@@ -401,6 +401,11 @@ class BetaflightLink:
                 2000 if sticks.level else 1000, *[1500] * 10,
             )  # fmt: skip
         self.program.send(receiver, state)
+
+    @property
+    def log(self) -> str:
+        """The output of the firmware."""
+        return output(self.program.log)
 
     def close(self) -> None:
         """End the firmware."""
