@@ -53,7 +53,11 @@ def flight_report(flight: Flight) -> Report:
             _feasibility(flight),
             *_margins(flight),
             Table("Vehicle", list(vehicle.parameters.items())),
-            *([Table(f"Last lines of {flight.law}", list(enumerate(flight.log, 1)))] if flight.log else []),
+            *(
+                [Table(f"Last lines of {flight.law}", [(str(k), line) for k, line in enumerate(flight.log, 1)])]
+                if flight.log
+                else []
+            ),
         ),
         notes=_notes(flight),
         markers=[Marker(t, label) for t, label in maneuver.moments if t <= flight.t[-1]],
