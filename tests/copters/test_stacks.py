@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import json
 import os
@@ -10,13 +11,16 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import processes
 import pytest
+from scipy.spatial.transform import Rotation
 
 import heavytop as ht
 from heavytop import copters
@@ -24,6 +28,7 @@ from heavytop.copters import Rotor, fly, maneuvers, multicopter, quadcopter, sta
 from heavytop.copters.propulsion import typical_propulsion
 from heavytop.errors import ControlError, FileFormatError, UnknownNameError
 from heavytop.geometry import so3
+from heavytop.show import flight_report
 from heavytop.simulate import Ending
 
 
@@ -343,6 +348,96 @@ def test_px4_that_ends_is_an_outcome(craft) -> None:
     assert "PX4" in flight.outcome.message
 
 
+class Px4Replay(threading.Thread):
+    """Answers every HIL_SENSOR by the bytes of an exchange, whatever it says, and keeps the bytes of the simulator by their sample."""
+
+    def __init__(self, port: int, api_port: int, exchange: dict) -> None:
+        super().__init__(daemon=True)
+        self.port, self.api_port, self.exchange = port, api_port, exchange
+        self.received: dict[int, dict[str, list[bytes]]] = {}
+
+    def run(self) -> None:
+        answers = {entry["sample"]: entry for entry in self.exchange["px4"]}
+        link = None
+        while link is None:  # the simulator is not there yet
+            with contextlib.suppress(ConnectionRefusedError):
+                link = socket.create_connection(("127.0.0.1", self.port))
+        api = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        api.setblocking(False)
+        data, frames, k = b"", [], 0
+        while more := link.recv(4096):
+            data += more
+            while len(data) > 1 and len(data) >= 12 + data[1]:
+                frame, data = data[: 12 + data[1]], data[12 + data[1] :]
+                frames.append(frame)
+                if int.from_bytes(frame[7:10], "little") != 107:  # HIL_SENSOR ends a sample
+                    continue
+                said, k = [], k + 1
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        said.append(api.recv(2048))
+                self.received[k], frames = {"simulator": frames, "api": said}, []
+                if k in answers:
+                    for text in answers[k]["api"]:
+                        api.sendto(bytes.fromhex(text), ("127.0.0.1", self.api_port))
+                    link.sendall(b"".join(map(bytes.fromhex, answers[k]["simulator"])))
+
+
+@pytest.mark.stacks
+def test_px4_exchange_agrees_with_the_definition_of_its_messages(craft) -> None:
+    """Both sides of an exchange that was written without heavytop (scripts/px4_exchange.py): PX4's bytes are replayed, heavytop's compared."""
+    common = pytest.importorskip("pymavlink.dialects.v20.common")
+    golden = Path(__file__).parents[1] / "golden" / "px4_exchange.json.gz"
+    exchange = json.loads(gzip.decompress(golden.read_bytes()))
+    port, api_port = _free_port(socket.SOCK_STREAM), _free_port(socket.SOCK_DGRAM)
+    replay = Px4Replay(port, api_port, exchange)
+    replay.start()
+    flip = np.diag([1.0, -1.0, -1.0])  # north, east, down and forward, right, down
+    level = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    rest = stacks.Measurements(0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 9.81), level, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    turned = flip @ Rotation.from_euler("ZYX", (30.0, -5.0, 10.0), degrees=True).as_matrix() @ flip
+    moved = rest._replace(
+        gyro=(0.1, 0.2, -0.3), specific_force=(0.5, 0.4, 9.7), R=tuple(map(tuple, turned.tolist())),
+        position=(3.0, 4.0, 2.5), velocity=(1.5, 0.5, 0.25),
+    )  # fmt: skip
+    goal = stacks.Desired((1.0, 2.0, 3.0), (0.5, 0.25, 0.0), (0.0, 0.0, 0.0), -np.radians(30.0))
+    link = stacks.Px4(port=port, api_port=api_port).start(craft, rest)
+    assert max(replay.received) == exchange["released"]
+    for k in range(1, 25):
+        lift, turn = 0.62, 0.01 * k
+        commands = link.exchange(moved, stacks.Sticks(), goal)
+        np.testing.assert_allclose(commands, [lift + turn, lift - turn, lift + turn, lift - turn], atol=1e-7)
+    link.close()
+    decoder = common.MAVLink(None)
+    noisy = {"xacc": 0.02, "yacc": 0.02, "zacc": 0.02, "xgyro": 1e-3, "ygyro": 1e-3, "zgyro": 1e-3} | {
+        "xmag": 2e-3, "ymag": 2e-3, "zmag": 2e-3, "abs_pressure": 0.02,
+    }  # fmt: skip
+    compared = set()
+    for sample, links in exchange["simulator"].items():
+        for name, frames in links.items():
+            ours = [decoder.decode(bytearray(frame)) for frame in replay.received[int(sample)][name]]
+            theirs = [decoder.decode(bytearray.fromhex(text)) for text in frames]
+            assert [m.get_type() for m in ours] == [m.get_type() for m in theirs], (sample, name)
+            for got, wanted in zip(ours, theirs, strict=True):
+                kind = wanted.get_type()
+                compared.add(kind)
+                for part in wanted.fieldnames:
+                    tolerance = (
+                        6 * noisy.get(part, 0.0) if kind == "HIL_SENSOR" else 1.0 if part in ("lat", "lon") else 0.0
+                    )
+                    given, said = getattr(got, part), getattr(wanted, part)
+                    np.testing.assert_allclose(
+                        given, said, rtol=3e-7, atol=tolerance + 1e-7, err_msg=f"{sample} {kind}.{part}"
+                    )
+    assert compared >= {
+        "HIL_SENSOR",
+        "HIL_GPS",
+        "HIL_STATE_QUATERNION",
+        "SET_POSITION_TARGET_LOCAL_NED",
+        "COMMAND_LONG",
+    }
+
+
 class ArduPilotDouble(threading.Thread):
     """Sends pulses, reads the state as ArduPilot does, and arms by its rudder."""
 
@@ -404,10 +499,15 @@ def digest(flight: copters.Flight) -> str:
 
 @pytest.mark.stacks
 def test_betaflight_hovers_and_repeats_bit_by_bit(craft) -> None:
+    craft = replace(craft, battery=copters.Battery(cells=4, capacity=1.8, resistance=0.02))
     flights = [fly(craft, "hover", stacks.Betaflight(), rotors=True, until=2.0) for _ in range(3)]
     assert flights[0].outcome.ok
     assert flights[0].position_error.max() < 0.3
     assert len(set(map(digest, flights))) == 1
+    report = flight_report(flights[0])
+    assert {"Sticks", "Battery"} <= {panel.title for panel in report.panels}
+    (log,) = (table for table in report.tables if table.title == "Last lines of Betaflight")
+    assert any("5761" in line for _, line in log.rows)  # the port of its command line
 
 
 @pytest.mark.stacks
@@ -643,14 +743,56 @@ def test_batteries_of_files(tmp_path: Path) -> None:
         copters.load(str(file))
 
 
-@pytest.mark.stacks
-def test_a_sweep_of_firmware_flights_resumes(tmp_path: Path, craft) -> None:
-    def study(points):
-        return ht.sweep(
-            craft, over={"payload": points}, maneuver="hover", law=stacks.Betaflight(), until=0.3, rotors=True, store=tmp_path / "s.zarr",
-        )  # fmt: skip
+SWEEP = """
+import sys
+import heavytop as ht
+from heavytop.copters import quadcopter, stacks
 
-    first = study([0.0, 0.1])
-    again = study([0.0, 0.1])
-    assert np.array_equal(first["position_error"], again["position_error"])
-    assert first["position_error"].values[1] > first["position_error"].values[0]
+over = {"mass": ht.uniform(0.8, 1.1), "lag": ht.uniform(0.01, 0.05), "wind": ht.uniform(0.5, 3.0)}
+ht.sweep(quadcopter(), over=over, draws=3, maneuver="hover", law=stacks.Betaflight(), until=0.3, store=sys.argv[1], progress=False)
+"""
+
+
+@pytest.mark.stacks
+def test_a_killed_sweep_of_firmware_flights_resumes(tmp_path: Path) -> None:
+    """Flights with drawn mass, lag and wind: after a kill only those that are missing are flown, and the results are those of a whole sweep."""
+    whole, killed = tmp_path / "whole.zarr", tmp_path / "killed.zarr"
+    assert processes.finish(SWEEP, str(whole)).returncode == 0
+    process = processes.start(SWEEP, str(killed))
+    chunks = killed / "done" / "c"
+    while process.poll() is None and not list(chunks.glob("*")):
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    before = {file: file.stat().st_mtime_ns for file in chunks.glob("*")}
+    assert 1 <= len(before) < 3
+    resumed = processes.finish(SWEEP, str(killed))
+    assert resumed.returncode == 0, resumed.stderr
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    results = [ht.sweep.open_result(store).data for store in (whole, killed)]
+    assert np.array_equal(results[0]["position_error"], results[1]["position_error"])
+    assert results[0]["recovered"].values.all()
+    assert len(set(results[0]["position_error"].values.tolist())) == 3
+
+
+@pytest.mark.stacks
+def test_betaflight_answers_every_packet_under_load(craft) -> None:
+    """100 of 100 packets with ten busy processes next to it: lock-step waits, it does not drop."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(10)]
+    try:
+        level = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+        rest = stacks.Measurements(0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 9.81), level, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+        here = stacks.Desired((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), 0.0)
+        link = stacks.Betaflight().start(craft, rest)
+        answers, receive = [], link.program.receive
+        link.program.receive = lambda: answers.append(receive()) or answers[-1]  # pyright: ignore[reportAttributeAccessIssue]
+        for _ in range(100):
+            link.exchange(rest, stacks.Sticks(throttle=0.5), here)
+        link.close()
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+    motors = [stacks.betaflight.MOTORS_OUT.unpack(packet) for packets in answers for packet in packets if packet]
+    assert len(motors) == 100
+    assert all(min(pulses[1:5]) > 1055.0 for pulses in motors[-10:])

@@ -56,7 +56,7 @@ from heavytop.copters.rotor_failure import (
 )
 from heavytop.copters.rotor_plant import RotorPlant as RotorPlant
 from heavytop.copters.skids import Skids as Skids
-from heavytop.copters.stacks import STICKS, is_stack
+from heavytop.copters.stacks import BATTERY, STICKS, is_stack
 from heavytop.copters.tricopter_detailed import tricopter_with_load_full as tricopter_with_load_full
 from heavytop.copters.vehicle import GRAVITY, LAWS, Vehicle as Vehicle
 from heavytop.copters.vehicles import (

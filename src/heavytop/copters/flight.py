@@ -16,6 +16,7 @@ from heavytop.copters.composition import LAW_NAMES, ROBUST, Composition, Conditi
 from heavytop.copters.maneuvers import Maneuver, as_maneuver
 from heavytop.copters.robust_controller import agile_law, robust_controller
 from heavytop.copters.rotor_plant import RotorPlant
+from heavytop.copters.stacks.lockstep import last_lines
 from heavytop.copters.vehicle import COMMANDED, Vehicle
 from heavytop.errors import HeavytopError
 from heavytop.functions import Portable
@@ -41,6 +42,7 @@ class Flight(Shown, Portable):
     run : run of the plant; its first inputs are those of the vehicle.
     law : its name. limits : whether the inputs were limited. integral : whether the law had integral action.
     rotors : whether the plant had lagging rotor speeds and drag. period : sampling period of the controller, s.
+    log : last lines of the output of the firmware that flew the vehicle.
 
     Examples
     --------
@@ -60,13 +62,16 @@ class Flight(Shown, Portable):
     conditions: Conditions = field(default_factory=Conditions)
     rotors: bool = False
     period: float | None = None
+    log: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, flown: Composition, run: Run) -> Flight:
         """The flight of a composition."""
+        law = None if run.origin is None else run.origin.plan.control.law
+        logs = () if law is None else getattr(law.host, "logs", ())
         return cls(
             flown.vehicle, flown.maneuver, run, flown.law_name, flown.limited, flown.integrating, flown.conditions, flown.rotors,
-            flown.timing[1],
+            flown.timing[1], tuple(line for text in logs for line in last_lines(text)),
         )  # fmt: skip
 
     def __repr__(self) -> str:

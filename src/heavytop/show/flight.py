@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._format import format_vector
-from heavytop.copters import ROBUST, STICKS, Flight, Rotor, tuned_run, typical_propulsion
+from heavytop.copters import BATTERY, ROBUST, STICKS, Flight, Rotor, tuned_run, typical_propulsion
 from heavytop.geometry import se3, so3
 from heavytop.show.airframes import airframe, link, slung_load
 from heavytop.show.live_page import live_report
@@ -53,6 +53,11 @@ def flight_report(flight: Flight) -> Report:
             _feasibility(flight),
             *_margins(flight),
             Table("Vehicle", list(vehicle.parameters.items())),
+            *(
+                [Table(f"Last lines of {flight.law}", [(str(k), line) for k, line in enumerate(flight.log, 1)])]
+                if flight.log
+                else []
+            ),
         ),
         notes=_notes(flight),
         markers=[Marker(t, label) for t, label in maneuver.moments if t <= flight.t[-1]],
@@ -216,6 +221,8 @@ def _panels(flight: Flight, keep: np.ndarray) -> list[Panel]:
         names = ("roll", "pitch", "yaw", "throttle")
         sticks: dict[str, np.ndarray] = dict(zip(names, flight.run.channels[STICKS].T, strict=True))
         panels.append(Panel("Sticks", "share of full deflection", sticks, limits=(-1.0, 1.0), times=flight.t))
+    if BATTERY in flight.run.channels:
+        panels.append(Panel("Battery", "V", {"voltage": flight.run.channels[BATTERY][:, 0]}, times=flight.t))
     if any(part.tilt is not None for part in shape.rotors):
         tilts = np.degrees(np.unwrap(shape.tilts(flight.u), axis=0))
         panels.append(
@@ -239,7 +246,7 @@ def _highlights(flight: Flight) -> list[tuple[str, str]]:
         ("largest distance", length(n["position error max [m]"])),
         ("largest attitude error", f"{n['attitude error max [deg]']:.3g}°"),
         ("largest thrust", f"{n['thrust largest [N]']:.3g} N"),
-        ("faster than real time", f"{n['times real time']:.0f} ×"),
+        ("relative to real time", f"{n['times real time']:.3g} ×"),
     ]
 
 
@@ -318,7 +325,7 @@ def single_rows(flight: Flight) -> list[tuple[str, str]]:
         rows.append(("energy balance closes within", f"{n['energy balance [J]']:.2g} J"))
     if "drift off the manifold" in n:
         rows.append(("drift off the manifold", f"{n['drift off the manifold']:.2g}"))
-    rows.append(("speed", f"{n['times real time']:.0f} times real time"))
+    rows.append(("speed", f"{n['times real time']:.3g} times real time"))
     return rows
 
 

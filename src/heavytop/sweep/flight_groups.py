@@ -196,7 +196,7 @@ def with_lag(composed: Composition, tracking: BaseController, lag: float | np.nd
     rest = np.zeros(model.nv)
     hover = needed_inputs(model, q, rest, rest)  # without the limits
     propellers = Propellers(float(np.max(lag)), lowest=low, highest=high)
-    return Lagging(tracking, propellers, hover, composed.step, np.asarray(lag, dtype=float))
+    return Lagging(tracking, propellers, hover, composed.period, np.asarray(lag, dtype=float))
 
 
 class Lagging(Actuated):

@@ -9,6 +9,7 @@ from heavytop.copters.stacks.pilot import PositionPilot as PositionPilot
 from heavytop.copters.stacks.px4 import Px4 as Px4
 from heavytop.copters.stacks.raptor import Raptor as Raptor
 from heavytop.copters.stacks.stack import (
+    BATTERY,
     STICKS,
     Desired as Desired,
     Imu as Imu,

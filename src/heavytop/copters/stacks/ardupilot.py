@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop.copters.stacks.attitude import quaternion_wxyz
-from heavytop.copters.stacks.lockstep import PATIENCE, tail
+from heavytop.copters.stacks.lockstep import PATIENCE, output, tail
 from heavytop.copters.stacks.pilot import ANGLE_LIMIT, YAW_RATE
 from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
 
@@ -219,8 +219,12 @@ class ArduPilotLink:
         return RECEIVER.pack(*(min(max(pulse, 1000), 2000) for pulse in pulses), *[1000] * 12)
 
     def _failed(self, what: str) -> StackError:
-        log = Path(self.folder.name, "log.txt")
-        return StackError(f"{what}. {tail(log.read_bytes().decode(errors='replace') if log.exists() else '')}")
+        return StackError(f"{what}. {tail(self.log)}")
+
+    @property
+    def log(self) -> str:
+        """The output of the program."""
+        return output(Path(self.folder.name, "log.txt"))
 
     def close(self) -> None:
         """End ArduPilot and close its port."""

@@ -27,7 +27,7 @@ import numpy as np
 from heavytop.compile import cache_folder
 from heavytop.copters.stacks.attitude import quaternion_wxyz
 from heavytop.copters.stacks.earth import place_on_earth, pressure_at
-from heavytop.copters.stacks.lockstep import LockstepProgram, free_port, preload, served
+from heavytop.copters.stacks.lockstep import LockstepProgram, free_port, output, preload, served
 from heavytop.copters.stacks.pilot import ANGLE_LIMIT, YAW_RATE
 from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
 
@@ -266,7 +266,7 @@ def eeprom(program: Path, lines: tuple[str, ...]) -> Path:
     if made.exists():
         return made
     preload()
-    with tempfile.TemporaryDirectory(prefix="heavytop-betaflight-") as name:
+    with tempfile.TemporaryDirectory(dir=made.parent) as name:  # the same file system: the file appears as a whole
         folder, port = Path(name), free_port()
         process = served([str(program)], folder, COMMAND_LINE, port)
         try:
@@ -283,9 +283,7 @@ def eeprom(program: Path, lines: tuple[str, ...]) -> Path:
         finally:
             process.kill()
             process.wait()
-        os.replace(folder / "eeprom.bin", made) if made.parent.stat().st_dev == folder.stat().st_dev else shutil.copy(
-            folder / "eeprom.bin", made
-        )
+        os.replace(folder / "eeprom.bin", made)
     return made
 
 
@@ -403,6 +401,11 @@ class BetaflightLink:
                 2000 if sticks.level else 1000, *[1500] * 10,
             )  # fmt: skip
         self.program.send(receiver, state)
+
+    @property
+    def log(self) -> str:
+        """The output of the firmware."""
+        return output(self.program.log)
 
     def close(self) -> None:
         """End the firmware."""

@@ -141,10 +141,7 @@ class LockstepProgram:
 
     def last_lines(self) -> str:
         """The end of the program's output."""
-        try:
-            return tail(self.log.read_bytes().decode(errors="replace"))
-        except OSError:
-            return ""
+        return tail(output(self.log))
 
     def close(self) -> None:
         """End the program and remove its folder."""
@@ -175,7 +172,17 @@ def served(command: Sequence[str], folder: Path, first: int, port: int) -> subpr
         )
 
 
+def output(file: Path) -> str:
+    """The text that a program has printed into a file."""
+    return file.read_bytes().decode(errors="replace") if file.exists() else ""
+
+
+def last_lines(text: str) -> list[str]:
+    """The last lines of an output that are not empty."""
+    return [line for line in text.splitlines() if line.strip()][-LAST_LINES:]
+
+
 def tail(text: str) -> str:
     """The last lines of an output, in one."""
-    lines = [line for line in text.splitlines() if line.strip()][-LAST_LINES:]
+    lines = last_lines(text)
     return "Its last lines: " + " | ".join(lines) if lines else "It printed nothing."

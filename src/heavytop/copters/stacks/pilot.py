@@ -16,6 +16,8 @@ YAW_RATE = radians(670.0)
 """Rate of full deflection of yaw."""
 LEFT = 0.01
 """Distance from its first place at which a vehicle has left it, m; skids give way by less."""
+TURN = 1.5
+"""Gain of the heading, 1/s: firmware with its default gains yaws slowly where propellers have little torque."""
 
 
 class PositionPilot:
@@ -86,7 +88,7 @@ class PositionPilot:
         return Sticks(
             _within(roll / ANGLE_LIMIT),
             _within(pitch / ANGLE_LIMIT),
-            _within(-3.0 * turn / YAW_RATE),
+            _within(-TURN * turn / YAW_RATE),
             sqrt(min(max(thrust / self.most, 0.0), 1.0)),
         )
 

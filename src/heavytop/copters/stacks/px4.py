@@ -24,7 +24,7 @@ import numpy as np
 
 from heavytop.copters.stacks.attitude import quaternion_wxyz
 from heavytop.copters.stacks.earth import HOME, place_on_earth, pressure_at
-from heavytop.copters.stacks.lockstep import PATIENCE, tail
+from heavytop.copters.stacks.lockstep import PATIENCE, output, tail
 from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
 
 if TYPE_CHECKING:
@@ -165,9 +165,12 @@ class Px4Link:
         self.connection.settimeout(PATIENCE)
 
     def _failed(self, what: str) -> StackError:
-        log = Path(self.folder.name, "log.txt")
-        lines = self.texts[-4:] + ([log.read_bytes().decode(errors="replace")] if log.exists() else [])
-        return StackError(f"{what}. {tail(chr(10).join(lines))}")
+        return StackError(f"{what}. {tail(self.log)}")
+
+    @property
+    def log(self) -> str:
+        """The last texts of the API link, and the output of the program."""
+        return "\n".join([*self.texts[-4:], output(Path(self.folder.name, "log.txt"))])
 
     # --- start ------------------------------------------------------------------------------------------------------------------
 

@@ -101,7 +101,7 @@ class StackError(SimulationError):
 
 
 class Link(Protocol):
-    """A running stack.
+    """A running stack. It may have a ``log``, the output of its program, for the page of the flight.
 
     >>> hasattr(Link, "exchange"), hasattr(Link, "close")
     (True, True)
@@ -234,6 +234,7 @@ class StackController(BaseController):
         self.vehicle, self.stack, self.pilot, self.imu = vehicle, stack, pilot, imu or Imu()
         self.failures, self.reference = dict(failures or {}), reference
         self._reports: list[str] = []
+        self.logs: list[str] = []
 
     def __repr__(self) -> str:
         return f"StackController({self.vehicle.name!r}, {self.stack.name})"
@@ -354,6 +355,7 @@ class StackController(BaseController):
     def sessions(self, count: int) -> list[Callable[[float, np.ndarray, np.ndarray], np.ndarray]]:
         """``count`` programs, started with the first sample of their trajectory."""
         self._reports.clear()
+        self.logs.clear()
         return [StackFlight(self, self._reports, replace(self.imu, seed=self.imu.seed + k)) for k in range(count)]
 
 
@@ -473,6 +475,7 @@ class StackFlight:
     def close(self) -> None:
         """End the program."""
         if self.link is not None:
+            self.controller.logs.append(getattr(self.link, "log", ""))
             self.link.close()
             self.link = None
 
