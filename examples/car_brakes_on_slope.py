@@ -25,9 +25,9 @@ for name, x, y in (("fl", 1.3, 0.75), ("fr", 1.3, -0.75), ("rl", -1.3, 0.75), ("
         ht.geometry.se3.pose(ht.geometry.so3.rotation_about("x", np.pi / 2), (0, 0, 0)),
         "#333333",
     )
-    system.tyre(name, radius=R, stiffness=2e5, damping=500.0, slip=8e4, cornering=6e4, rolling=0.012, low_speed=2e-3)
+    system.tyre(name, radius=R, stiffness=2e5, damping=500.0, slip=8e4, cornering=6e4, rolling=0.012, relaxation=0.3)
     brake = 1000.0 if name.startswith("f") else 500.0  # N m: dry friction in the wheel bearing
-    system.joint_friction(name, coulomb=brake, smoothing=1e-3)
+    system.joint_friction(name, coulomb=brake, bristles=1e-3)
 model = system.derive()
 
 q, v = model.neutral(), np.zeros(model.nv)
