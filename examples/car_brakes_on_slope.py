@@ -1,4 +1,4 @@
-"""A car with four tyres brakes from 15 m/s on a slope of 8 degrees, stops and holds: suspension, slip, cornering, dry brakes."""
+"""A car with four tyres brakes from 15 m/s on a slope of 8 degrees, stops and holds: suspension, tyres that relax, brakes that stick."""
 
 import numpy as np
 from _example import figure, finish, folder, page
@@ -12,6 +12,7 @@ system = ht.System(gravity=(G * np.sin(SLOPE), 0, -G * np.cos(SLOPE)), name="car
 system.body("chassis", joint=ht.Free(), inertia=ht.Inertia(1200.0, moment_at_com=(400.0, 1500.0, 1700.0)))
 system.shape("chassis", ht.Box((4.0, 1.6, 0.5)), (0, 0, 0.1), "#0072b2")
 system.ground(friction=0.95)
+system.shape("world", ht.Box((30.0, 5.0, 0.1)), (11.0, 0.0, -0.05), "#b8b8b0")  # the road, for the picture only
 for name, x, y in (("fl", 1.3, 0.75), ("fr", 1.3, -0.75), ("rl", -1.3, 0.75), ("rr", -1.3, -0.75)):
     system.body(f"{name} hub", parent="chassis", at=(x, y, -0.25), joint=ht.Prismatic("z"), inertia=ht.Inertia(25.0))
     system.joint_spring(f"{name} hub", stiffness=3e4, rest=-0.098)
@@ -25,9 +26,9 @@ for name, x, y in (("fl", 1.3, 0.75), ("fr", 1.3, -0.75), ("rl", -1.3, 0.75), ("
         ht.geometry.se3.pose(ht.geometry.so3.rotation_about("x", np.pi / 2), (0, 0, 0)),
         "#333333",
     )
-    system.tyre(name, radius=R, stiffness=2e5, damping=500.0, slip=8e4, cornering=6e4, rolling=0.012, low_speed=2e-3)
+    system.tyre(name, radius=R, stiffness=2e5, damping=500.0, slip=8e4, cornering=6e4, rolling=0.012, relaxation=0.3)
     brake = 1000.0 if name.startswith("f") else 500.0  # N m: dry friction in the wheel bearing
-    system.joint_friction(name, coulomb=brake, smoothing=1e-3)
+    system.joint_friction(name, coulomb=brake, bristles=1e-3)
 model = system.derive()
 
 q, v = model.neutral(), np.zeros(model.nv)

@@ -60,16 +60,17 @@ def on_the_ground(height: Any, **options: Any) -> ForceElement:
     system = ht.System()
     system.body("tip", joint=ht.Free())
     system.ground(height=height)
-    system.contact("tip", "ground", ht.Sphere(6.0), friction=0.4, stiffness=3.0, restitution=(0.6, 1.0), slip_speed=0.5)
+    law = {"bristles": 0.5} if "length" in options else {"slip_speed": 0.5}
+    system.contact("tip", "ground", ht.Sphere(6.0), friction=0.4, stiffness=3.0, restitution=(0.6, 1.0), **law)
     return dataclasses.replace(system._elements[-1], **options)
 
 
-def a_tyre(**options: Any) -> ForceElement:
+def a_tyre(relaxation: Any = None, **options: Any) -> ForceElement:
     """A large wheel around the tip."""
     system = ht.System()
     system.body("tip", joint=ht.Free())
     system.ground(friction=0.8)
-    system.tyre("tip", radius=6.0, stiffness=3.0, slip=3.0, cornering=2.0)
+    system.tyre("tip", radius=6.0, stiffness=3.0, slip=3.0, cornering=2.0, relaxation=relaxation)
     return dataclasses.replace(system._elements[-1], **options)
 
 
@@ -98,7 +99,10 @@ def examples(joint: str, n: int, number: Numbers) -> dict[str, Callable[[], Forc
         "Armature": lambda k: f.Armature(joint, each(0.02, 0.03, 0.05), k),
         "CompliantContact": lambda k: on_the_ground(None, stiffness=k, rolling=number(0.1)),
         "HeightContact": lambda k: on_the_ground(lambda x, y: 0.1 * np.sin(x) + 0.05 * y, stiffness=k),
+        "BristleContact": lambda k: on_the_ground(None, stiffness=k, length=number(0.5)),
+        "JointBristles": lambda k: f.JointBristles(joint, k * each(0.5), number(0.3), tuple("xyzabc"[:n]), "bristles"),
         "Tyre": lambda k: a_tyre(stiffness=k, slip=number(3.0), cornering=number(2.0)),
+        "RelaxingTyre": lambda k: a_tyre(2.0, stiffness=k, slip=number(3.0), cornering=number(2.0)),
     }
     return {name: lambda make=make: make(number(3.0)) for name, make in make.items()}
 

@@ -20,7 +20,7 @@ from heavytop.show.pack import columns
 from heavytop.show.run_report import MOST_CURVES, UNITS, coordinate_label, model_of, report_of
 from heavytop.show.scene import Report
 from heavytop.simulate import LiveStep, Number, energy_monitor as watch, live_step, simulate
-from heavytop.system import ASSEMBLED, OPEN, WORLD, Model, at_defaults, unit_axis
+from heavytop.system import ASSEMBLED, OPEN, WORLD, InnerJoint, Model, at_defaults, unit_axis
 
 if TYPE_CHECKING:
     from heavytop.copters import ScaledGain
@@ -329,6 +329,8 @@ class _Page:
 
         for edge in self.model.description.joints:
             where = self.model.coordinates.q_slice(edge.label)
+            if isinstance(edge.joint, InnerJoint):
+                continue
             if isinstance(edge.joint.coordinates, Circle):
                 add("Angles", "rad", {"name": edge.label, "from": "angle", "index": where.start})
                 continue

@@ -16,7 +16,7 @@ from heavytop.show.linkage import Linkage
 from heavytop.show.meshes import Floats
 from heavytop.show.scene import Marker, Panel, Report, Table
 from heavytop.simulate import ContactRecord
-from heavytop.system import TIME
+from heavytop.system import TIME, InnerJoint
 
 if TYPE_CHECKING:
     from heavytop.simulate import Run
@@ -206,6 +206,8 @@ class _Trajectory:
         run, curves = self.run, []
         for edge in self.model.description.joints:
             where = self.model.coordinates.q_slice(edge.label)
+            if isinstance(edge.joint, InnerJoint):
+                continue
             if isinstance(edge.joint.coordinates, Circle):
                 c, s = self.q[:, where].T
                 curves.append((edge.label, "rad", np.unwrap(np.arctan2(s, c)), None))

@@ -38,6 +38,7 @@ from heavytop.system.forces import (
     Dissipation,
     Force,
     ForceElement,
+    JointBristles,
     JointDamper,
     JointFriction,
     JointSpring,
@@ -48,7 +49,8 @@ from heavytop.system.forces import (
 )
 from heavytop.system.forces.base import renamed
 from heavytop.system.forces.contact import HERTZ, RESTITUTION, CompliantContact, compliant_contact, hysteresis_of
-from heavytop.system.forces.tyre import LOW_SPEED, Tyre
+from heavytop.system.forces.inner import InnerJoint
+from heavytop.system.forces.tyre import LOW_SPEED, RelaxingTyre, Tyre
 from heavytop.system.joints import Fixed, Joint
 from heavytop.system.joints.base import JointLimits
 from heavytop.system.model import Model
@@ -395,6 +397,12 @@ class System(Portable, Shown):
     def add(self, element: ForceElement) -> None:
         """Add a force element: one of ``ht.system.forces``, or your own :class:`~heavytop.PairElement` or :class:`~heavytop.JointElement`."""
         element.check_pieces()
+        if element.states:
+            if not element.memory:
+                raise ModelError(
+                    f"{element.title} has states, {element.states}, but no name for them. Give it memory = 'name'."
+                )
+            self.body(element.memory, joint=InnerJoint(element.states))
         self._elements.append(element)
 
     def spring(self, a: str, b: str, stiffness: Stiffness | SpringSet, rest: Array | None = None) -> None:
@@ -555,6 +563,7 @@ class System(Portable, Shown):
         stribeck_speed: Array = 0.1,
         smoothing: Array = 0.01,
         sticking: bool = False,
+        bristles: Array | None = None,
     ) -> None:
         """Add dry friction in a joint: ``(F_C + (F_S - F_C) exp(-(w / w_S)^2)) tanh(w / w_0) + d w`` against the velocity w.
 
@@ -567,6 +576,8 @@ class System(Portable, Shown):
         stribeck_speed : w_S, rad/s or m/s, at which the static friction has gone.
         smoothing : w_0, rad/s or m/s, within which the sign of w is smoothed; small values make the equations stiff.
         sticking : whether the joint sticks up to F_C instead, exactly, which ``integrator="moreau"`` simulates; without Stribeck's effect.
+        bristles : displacement in rad or m at which F_C is reached, such as 1e-4, instead of the tanh: the joint sticks without creeping, with
+            every integrator (:mod:`heavytop.system.forces.inner`); without Stribeck's effect.
         """
         where = f"joint friction in {joint!r}"
         if sticking:
@@ -574,6 +585,19 @@ class System(Portable, Shown):
             if static is not None:
                 raise ModelError(f"{where}: sticking friction has one coefficient. Omit static=.")
             self._inequalities[f"{joint} friction"] = StickingFriction(f"{joint} friction", joint, coulomb)
+            if is_symbolic(viscous) or np.any(viscous):
+                self.joint_damper(joint, damping=viscous)
+            return
+        if bristles is not None:
+            self._check_values(where, coulomb=coulomb, viscous=viscous)
+            self._check_values(where, positive=True, bristles=bristles)
+            if static is not None:
+                raise ModelError(f"{where}: bristles have one strength. Omit static=.")
+            edge = next((edge for edge in self._edges if edge.label == joint), None)
+            if edge is None:
+                raise unknown_name("joint (declare it before its bristles)", joint, [e.label for e in self._edges])
+            names = edge.joint.own_coordinates.v_names
+            self.add(JointBristles(joint, coulomb, bristles, names, f"{joint} bristles"))
             if is_symbolic(viscous) or np.any(viscous):
                 self.joint_damper(joint, damping=viscous)
             return
@@ -732,6 +756,7 @@ class System(Portable, Shown):
         rolling: Array | None = None,
         spinning: Array | None = None,
         patch: Array | None = None,
+        bristles: Array | None = None,
     ) -> None:
         """Let a shape on a body touch a ground, the plane of a frame or the surface of another body.
 
@@ -755,6 +780,8 @@ class System(Portable, Shown):
         turn_speed : the same of rolling and spinning resistance in rad/s, 0.1 by default.
         rolling, spinning : resisting moment over normal force of a compliant contact, m.
         patch : radius in m of the contact patch, which couples sliding and spinning friction (Coulomb and Contensou).
+        bristles : displacement in m at which compliant friction is full, such as 1e-4, instead of a slip speed: what sticks does not creep. The
+            bristles are states of the model, :mod:`heavytop.system.forces.inner`.
 
         Points of the shape meet the surface: two boxes miss contacts of edges with edges (``Contact.unseen``).
 
@@ -784,7 +811,7 @@ class System(Portable, Shown):
             "slip_speed": slip_speed,
             "turn_speed": turn_speed,
         }
-        properties |= {"rolling": rolling, "spinning": spinning, "patch": patch}
+        properties |= {"rolling": rolling, "spinning": spinning, "patch": patch, "bristles": bristles}
         properties = {key: value for key, value in properties.items() if value is not None}
         ground = self._grounds.get(partner)
         if ground is None and partner == "ground":
@@ -831,6 +858,7 @@ class System(Portable, Shown):
         friction: Array | None = None,
         rolling: Array = 0.0,
         low_speed: Array = LOW_SPEED,
+        relaxation: Array | None = None,
     ) -> None:
         """Let a wheel, a disc around the y axis of its body or frame, roll on the ground with slip.
 
@@ -842,6 +870,8 @@ class System(Portable, Shown):
         friction : Coulomb's coefficient, shared by braking and cornering; None: that of the ground.
         rolling : coefficient of the rolling resistance, its moment over normal force and radius.
         low_speed : speed in m/s below which forces follow the slip velocity instead of the slip: a standing car creeps at F low_speed / slip.
+        relaxation : distance in m over which forces follow the slip, 0.1 to 0.5 for cars: the tyre bends, a standing car does not creep. None: forces
+            follow without delay.
 
         See :class:`.Tyre` for the equations.
         """
@@ -854,21 +884,12 @@ class System(Portable, Shown):
             raise ModelError(f"{where} needs friction=, for example 1.0, or a ground with friction.")
         self._check_values(where, positive=True, radius=radius, stiffness=stiffness, low_speed=low_speed)
         self._check_values(where, slip=slip, cornering=cornering, damping=damping, friction=friction, rolling=rolling)
-        self.add(
-            Tyre(
-                ground.frame,
-                wheel,
-                ground.surface,
-                float(radius),
-                stiffness,
-                damping,
-                slip,
-                cornering,
-                friction,
-                rolling,
-                low_speed,
-            )
-        )
+        values = (float(radius), stiffness, damping, slip, cornering, friction, rolling, low_speed)
+        tyre = Tyre(ground.frame, wheel, ground.surface, *values)
+        if relaxation is not None:
+            self._check_values(where, positive=True, relaxation=relaxation, slip=slip, cornering=cornering)
+            tyre = RelaxingTyre(ground.frame, wheel, ground.surface, *values, relaxation, f"{wheel} tyre")
+        self.add(tyre)
 
     def _compliant(self, contact: Contact, restitution: Any, **properties: Any) -> CompliantContact:
         """The force element of a contact, its numbers checked."""
@@ -890,7 +911,10 @@ class System(Portable, Shown):
                 f"exponent of {where} must be a number from 1 (linear) to 10, usually 1.5, got {exponent!r}."
             )
         for key, value in properties.items():
-            self._check_values(where, positive=key in ("stiffness", "slip_speed", "turn_speed"), **{key: value})
+            positive = key in ("stiffness", "slip_speed", "turn_speed", "bristles")
+            self._check_values(where, positive=positive, **{key: value})
+        if "bristles" in properties and (other := {"slip_speed", "patch"} & properties.keys()):
+            raise ModelError(f"{where}: bristles= and {min(other)}= are different laws of friction. Omit one of them.")
         return compliant_contact(contact, **properties)
 
     def rope(

@@ -10,6 +10,7 @@ from heavytop.system.forces.base import (
 from heavytop.system.forces.between_bodies import Damper as Damper, Gravity as Gravity, Spring as Spring, Strut as Strut
 from heavytop.system.forces.in_joints import (
     Armature as Armature,
+    JointBristles as JointBristles,
     JointDamper as JointDamper,
     JointFriction as JointFriction,
     JointSpring as JointSpring,

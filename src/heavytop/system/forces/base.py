@@ -21,7 +21,7 @@ PIECES = ("energy", "energy_gradient", "dissipation", "resistance", "damping", "
 """Methods that define an element: at least one of energy, dissipation, resistance, force and inertia."""
 
 
-NAMES = ("a", "b", "body", "joint", "relative_to")
+NAMES = ("a", "b", "body", "joint", "relative_to", "memory")
 """Attributes of elements and inputs that name a body, frame or joint."""
 LISTS = ("terms", "path")
 """Attributes that are sequences of tuples, which begin with such a name."""
@@ -96,6 +96,9 @@ class ForceElement(ABC):
     ``secant(x, w)``          matrix (n, n) of friction, for linearly implicit steps: ``secant(x, w) w`` is its resistance
     ========================= =====================================================================================================
 
+    An element with ``states``, names of numbers s that change by themselves, receives them behind the velocities in ``w`` and returns their
+    resistance behind the forces: ``s' = -resistance``, and ``s^2/2`` is stored energy. ``memory`` is their name among the joints of the model.
+
     >>> from heavytop.system.forces import Gravity
     >>> issubclass(Gravity, ForceElement)
     False
@@ -103,6 +106,10 @@ class ForceElement(ABC):
 
     reads_coordinates: ClassVar[bool] = False
     """Whether it is a ``function`` of the coordinates of the whole system."""
+    states: tuple[str, ...] = ()
+    """Names of its states (:mod:`heavytop.system.forces.inner`)."""
+    memory: str = ""
+    """Name of the states in the model."""
 
     def __post_init__(self) -> None:
         if type(self).__module__.startswith("heavytop."):  # those of the library are frozen dataclasses
@@ -134,6 +141,12 @@ class ForceElement(ABC):
     @abstractmethod
     def port(self, kinematics: Kinematics) -> Port:
         """Where it acts."""
+
+    def _with_states(self, port: Port) -> Port:
+        """A port that includes the states of the element."""
+        from heavytop.system.forces.ports import StatePort
+
+        return StatePort(port, self.memory) if self.states else port
 
     def check_names(self, frames: Collection[str], joints: Collection[str]) -> None:
         """Raise an error for a frame or joint that does not exist."""
@@ -289,7 +302,7 @@ class PairElement(ForceElement):
     def port(self, kinematics: Kinematics) -> Port:
         from heavytop.system.forces.ports import PairPort
 
-        return PairPort(kinematics, self.a, self.b)
+        return self._with_states(PairPort(kinematics, self.a, self.b))
 
     def check_names(self, frames: Collection[str], joints: Collection[str]) -> None:
         for name in (self.a, self.b):
@@ -341,7 +354,7 @@ class JointElement(ForceElement):
     def port(self, kinematics: Kinematics) -> Port:
         from heavytop.system.forces.ports import JointPort
 
-        return JointPort(kinematics, self.joint)
+        return self._with_states(JointPort(kinematics, self.joint))
 
     def check_names(self, frames: Collection[str], joints: Collection[str]) -> None:
         if self.joint not in joints:

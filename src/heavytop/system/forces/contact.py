@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, concatenate, is_symbolic, part
+from heavytop._arrays import Array, as_array, concatenate, is_symbolic, part, transpose
 from heavytop._format import Brief
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, so3
@@ -33,6 +33,7 @@ from heavytop.system.contacts.features import features
 from heavytop.system.contacts.surfaces import Height, Plane, Solid
 from heavytop.system.description.shapes import Bore, Ellipsoid
 from heavytop.system.forces.base import ForceElement, Line, PairElement
+from heavytop.system.forces.inner import bristles
 
 HERTZ = 1.5
 SLIP_SPEED = 0.01
@@ -207,13 +208,17 @@ class CompliantContact(Brief, PairElement):
     def observed(self, pose: Array, twist: Array) -> list[tuple[Array, Array, Array, Array]]:
         """Force (3,) on b and position (3,) of every point in the axes of a, its gap, and its share of the full friction."""
         R, found = se3.rotation(pose), []
-        for touch in self._touches(pose, twist):
-            drag = touch.grip * touch.sliding
+        for touch, drag in self._drags(pose, twist):
             force = touch.pressure * touch.candidate.normal - drag
             use = np.sqrt(np.vecdot(drag, drag)) / np.maximum(self.contact.friction * touch.pressure, TINY)
             place = se3.position(pose) + np.matvec(R, touch.candidate.point)
             found.append((np.matvec(R, force), place, touch.candidate.gap, use))
         return found
+
+    def _drags(self, pose: Array, twist: Array) -> Iterator[tuple[_Touch, Array]]:
+        """Candidates and the resistance (3,) of their friction."""
+        for touch in self._touches(pose, twist):
+            yield touch, touch.grip * touch.sliding
 
 
 class HeightContact(CompliantContact):
@@ -224,6 +229,67 @@ class HeightContact(CompliantContact):
     @property
     def kind(self) -> str:
         return "contact"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BristleContact(CompliantContact):
+    """A contact whose points stick by bristles; their states are in the axes of the partner, two of each point over a plane.
+
+    ``length`` is the displacement in m at which friction is full.
+    """
+
+    length: Any = 1e-4
+
+    @property
+    def kind(self) -> str:
+        return "contact"
+
+    @property
+    def memory(self) -> str:  # type: ignore[override]
+        return f"{self.contact.name} bristles"
+
+    @property
+    def _axes(self) -> int:
+        return 2 if isinstance(self.contact.surface, Plane) else 3
+
+    @property
+    def states(self) -> tuple[str, ...]:  # type: ignore[override]
+        count = len(list(self.contact.candidates(np.eye(4))))
+        return tuple(f"{axis}{k}" for k in range(count) for axis in "xyz"[: self._axes])
+
+    def energy_gradient(self, pose: Array, /) -> Array:
+        return concatenate(super().energy_gradient(pose), np.zeros(len(self.states)))
+
+    def _brushed(self, pose: Array, w: Array) -> Iterator[tuple[_Touch, Array, Array, Array]]:
+        """Candidates, the resistance (3,) of their bristles on b, that on the states, and the damping."""
+        R, n = se3.rotation(pose), self._axes
+        for k, touch in enumerate(self._touches(pose, part(w, 0, 6))):
+            along = np.matvec(R, touch.sliding)[:n]
+            strength = self.contact.friction * touch.pressure
+            on_slip, on_states, damping = bristles(strength, self.length, along, w[6 + n * k : 6 + n * (k + 1)])
+            drag = np.matvec(transpose(R), concatenate(on_slip, np.zeros(3 - n)))
+            if n == 3:  # the surface may bend
+                drag = drag - np.vecdot(drag, touch.candidate.normal) * touch.candidate.normal
+            yield touch, drag, on_states, damping
+
+    def _drags(self, pose: Array, twist: Array) -> Iterator[tuple[_Touch, Array]]:
+        for touch, drag, _, damping in self._brushed(pose, twist):
+            yield touch, drag + damping * touch.sliding
+
+    def resistance(self, pose: Array, twist: Array, /) -> Array:
+        total, on_states = np.zeros(6), []
+        for touch, drag, rate, damping in self._brushed(pose, twist):
+            lost = touch.elastic * np.minimum(self.hysteresis * touch.rate, 1.0)
+            force = lost * touch.candidate.normal + drag + damping * touch.sliding
+            moment = touch.hold * touch.spinning + touch.roll * touch.rolling
+            total = total + concatenate(force, np.cross(touch.candidate.point, force) + moment)
+            on_states.append(rate)
+        return self._where_near(pose, concatenate(total, *on_states), np.zeros(6 + len(self.states)))
+
+    def secant(self, pose: Array, twist: Array, /) -> Array:
+        n = len(self.states)
+        upper = np.concatenate([super().secant(pose, part(twist, 0, 6)), np.zeros((6, n))], axis=1)
+        return np.concatenate([upper, np.zeros((n, 6 + n))], axis=0)
 
 
 @dataclass
@@ -244,6 +310,13 @@ class _Touch:
 
 def compliant_contact(contact: Contact, **properties: Any) -> CompliantContact:
     """The force element of a contact."""
+    if "bristles" in properties:
+        if isinstance(contact.surface, Height):
+            raise ModelError(
+                f"contact {contact.name!r} has bristles, which need a plane or a body as their partner, and its ground has a height. "
+                "Use slip_speed=, or rigid contact."
+            )
+        return BristleContact(contact, length=properties.pop("bristles"), **properties)
     return (HeightContact if isinstance(contact.surface, Height) else CompliantContact)(contact, **properties)
 
 

@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, block, components, from_columns, is_symbolic, shape, transpose
+from heavytop._arrays import (
+    Array,
+    as_array,
+    block,
+    components,
+    concatenate,
+    from_columns,
+    is_symbolic,
+    shape,
+    transpose,
+    vector,
+)
 from heavytop._format import Brief
 from heavytop.errors import ModelError, unknown_name
 from heavytop.geometry import se3
 from heavytop.system.description.inputs import unit_axis
 from heavytop.system.forces.base import JointElement
+from heavytop.system.forces.inner import bristles
 from heavytop.system.forces.ports import Displacement, JointPort, Port, RotorPort, spread
 
 if TYPE_CHECKING:
@@ -174,6 +186,52 @@ class JointFriction(Brief, JointElement):
         return (
             "smooth near zero here" if self.static is None else "without the static friction, and smooth near zero here"
         )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JointBristles(Brief, JointElement):
+    """Coulomb friction by bristles, for each velocity of the joint: it sticks without creeping (:mod:`heavytop.system.forces.inner`).
+
+    ``length`` is the displacement in rad or m at which the friction ``coulomb`` is full.
+
+    >>> import heavytop as ht
+    >>> system = ht.System()
+    >>> system.body("slider", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    >>> system.joint_friction("slider", coulomb=12.0, bristles=1e-4)
+    >>> run = ht.simulate(system.derive(), ([0.0, 0.0], [0.0, 0.0]), until=1.0, step=1e-3)
+    >>> abs(float(run.v[-1, 0])) < 1e-9, bool(run.q[-1, 0] > -1e-4)
+    (True, True)
+    """
+
+    joint: str
+    coulomb: Array
+    length: Array
+    states: tuple[str, ...]
+    memory: str
+
+    def resolved(self, port: Port) -> JointBristles:
+        size = len(self.states)
+        values = {name: spread(getattr(self, name), size, f"{name} of {self.title}") for name in ("coulomb", "length")}
+        return replace(self, **values)
+
+    def _resistances(self, w: Array) -> tuple[list[Array], list[Array], list[Array]]:
+        n = len(self.states)
+        parts = [bristles(self.coulomb[k], self.length[k], w[k : k + 1], w[n + k : n + k + 1]) for k in range(n)]
+        return tuple(map(list, zip(*parts, strict=True)))  # type: ignore[return-value]
+
+    def resistance(self, q: Array, w: Array, /) -> Array:
+        on_slip, on_states, damping = self._resistances(w)
+        on_joint = [force + d * w[k : k + 1] for k, (force, d) in enumerate(zip(on_slip, damping, strict=True))]
+        return concatenate(*on_joint, *on_states)
+
+    def secant(self, q: Array, w: Array, /) -> Array:
+        return diagonal(vector(*self._resistances(w)[2], *np.zeros(len(self.states))))
+
+    def not_negative(self) -> Mapping[str, Any]:
+        return {"coulomb": self.coulomb}
+
+    def positive(self) -> Mapping[str, Array]:
+        return {"length": as_array(self.length)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

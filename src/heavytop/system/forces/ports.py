@@ -272,6 +272,45 @@ class SystemPort(Port):
         return self.kinematics.coordinates.neutral()
 
 
+class StatePort(Port):
+    """Another port and the states s of an element (:mod:`heavytop.system.forces.inner`): x is that of the port, w its velocity and s."""
+
+    def __init__(self, outer: Port, label: str) -> None:
+        super().__init__(outer.kinematics)
+        self.outer, self.inner = outer, JointPort(outer.kinematics, label)
+        self.forces = f"{outer.forces}, then one for each state"
+        self.configuration = outer.configuration
+        self.velocity = concatenate(outer.velocity, self.inner.velocity)
+
+    @cached_property
+    def rows(self) -> Array:
+        return sparse(np.concatenate([self.outer.rows, self.inner.rows], axis=0))
+
+    @property
+    def flat(self) -> Array:
+        return self.outer.flat
+
+    def probe(self) -> Array:
+        return self.outer.probe()
+
+    def view(self, flat: Array) -> Array:
+        return self.outer.view(flat)
+
+    def kinematics_matrix(self, flat: Array) -> Array:
+        A = self.outer.kinematics_matrix(flat)
+        return np.concatenate([A, np.zeros((A.shape[0], self.inner.size))], axis=1)
+
+    def samples(self, rng: np.random.Generator, count: int) -> Floats:
+        return self.outer.samples(rng, count)
+
+    def place(self, force: Array, actions: Actions) -> None:
+        self.outer.place(force[: self.outer.size], actions)
+        self.inner.place(force[self.outer.size :], actions)
+
+    def neutral(self) -> Any:
+        return self.outer.neutral()
+
+
 def spread(value: Any, size: int, what: str) -> Array:
     """One value for each velocity of a joint (n,), from one number, or symbol, or from n."""
     value = as_array(value)

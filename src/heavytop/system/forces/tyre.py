@@ -9,6 +9,11 @@ u = v + w x c of the point of the wheel, which vanishes if it rolls,
 
 So F = -(C_x kappa, C_y tan alpha) at small slip, the friction is full from |s| = 3 on, and braking and cornering share it. Below the speed v_0 the
 tyre resists like a damper C / v_0: a standing car creeps at F v_0 / C. The rolling resistance is a moment f N r against the rolling.
+
+A tyre with a relaxation length sigma bends by z = (z_x, z_y) first, z' = phi (u - |V_x| z/sigma) (Pacejka 2012, section 7.2), and z/sigma takes the
+place of the slip in s; phi = phi(s)/s, 1 at small slip, is the share of the brush that holds. It carries phi C z/sigma: a spring, on which a standing
+car rests. From s = 3 on, where the whole brush slides, slip does not bend it further. The deflections are states with the energy of that spring
+(:mod:`heavytop.system.forces.inner`); below v_0 a damper sqrt(N C/(sigma g)) settles a car that has stopped.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, as_array, concatenate, part, scale, transpose
+from heavytop._arrays import Array, as_array, concatenate, part, scale, transpose, vector
 from heavytop._format import Brief
 from heavytop.geometry import se3, so3
 from heavytop.system.contacts.surfaces import ContactSurface
@@ -92,8 +97,8 @@ class Tyre(Brief, PairElement):
         depth = np.maximum(-gap, 0.0)
         return 0.5 * self.stiffness * depth * depth
 
-    def _rolling(self, pose: Array, twist: Array) -> tuple[Array, ...]:
-        """Lowest point, normal, directions along and across with the slip speeds, damping force, coefficients against slip and rolling."""
+    def _motion(self, pose: Array, twist: Array) -> _Motion:
+        """Velocities and normal forces at the lowest point."""
         gap, low, normal = self._contact(pose)
         velocity, omega = part(twist, 0, 3), part(twist, 3, 6)
         axis = np.array([0.0, 1.0, 0.0])
@@ -106,42 +111,121 @@ class Tyre(Brief, PairElement):
         elastic = self.stiffness * np.maximum(-gap, 0.0)
         damped = np.where(touching, np.maximum(-self.viscosity * rate, -elastic), 0.0)  # it does not pull
         pressure = elastic + damped
-        travel = np.vecdot(velocity, forward)
-        speed = np.sqrt(travel * travel + self.low_speed * self.low_speed)
-        along, across = np.vecdot(u, forward), np.vecdot(u, sideways)
-        most = np.where(touching, np.maximum(self.friction * pressure, 1e-9), 1.0)
-        s_x, s_y = self.slip * along / (speed * most), self.cornering * across / (speed * most)
-        s = np.sqrt(s_x * s_x + s_y * s_y + TINY)
-        # phi(s)/s of the brush model
-        share = np.where(s < 3.0, 1.0 - s / 3.0 + s * s / 27.0, 1.0 / np.maximum(s, 1.0))
-        hold = np.where(touching, share / speed, 0.0)
-        turning = omega[1] * self.radius
-        roll = self.rolling * pressure * self.radius / np.sqrt(turning * turning + self.low_speed * self.low_speed)
-        return (
+        return _Motion(
             low,
             normal,
             forward,
             sideways,
-            along,
-            across,
+            np.vecdot(u, forward),
+            np.vecdot(u, sideways),
+            np.vecdot(velocity, forward),
+            omega[1],
+            touching,
             damped,
-            self.slip * hold,
-            self.cornering * hold,
-            roll * self.radius,
+            pressure,
         )
 
-    def resistance(self, pose: Array, twist: Array, /) -> Array:
-        low, normal, forward, sideways, along, across, damped, c_x, c_y, roll = self._rolling(pose, twist)
-        force = c_x * along * forward + c_y * across * sideways - damped * normal
-        moment = roll * twist[4] * np.array([0.0, 1.0, 0.0])
-        return concatenate(force, np.cross(low, force) + moment)
+    def _speed(self, m: _Motion) -> Array:
+        """Speed over the ground, at least v_0."""
+        return np.sqrt(m.travel * m.travel + self.low_speed * self.low_speed)
 
-    def secant(self, pose: Array, twist: Array, /) -> Array:
-        low, _, forward, sideways, _, _, _, c_x, c_y, roll = self._rolling(pose, twist)
-        slide = c_x * np.outer(forward, forward) + c_y * np.outer(sideways, sideways)
-        lever, axis = so3.wed(low), np.array([0.0, 1.0, 0.0])
+    def _share(self, m: _Motion, along: Array, across: Array) -> tuple[Array, Array]:
+        """phi(s)/s of the brush model and s for two components of the slip."""
+        most = np.where(m.touching, np.maximum(self.friction * m.pressure, 1e-9), 1.0)
+        s_x, s_y = self.slip * along / most, self.cornering * across / most
+        s = np.sqrt(s_x * s_x + s_y * s_y + TINY)
+        return np.where(s < 3.0, 1.0 - s / 3.0 + s * s / 27.0, 1.0 / np.maximum(s, 1.0)), s
+
+    def _roll(self, m: _Motion) -> Array:
+        """Moment of the rolling resistance per rad/s."""
+        turning = m.turning * self.radius
+        speed = np.sqrt(turning * turning + self.low_speed * self.low_speed)
+        return self.rolling * m.pressure * self.radius / speed * self.radius
+
+    def _held(self, m: _Motion) -> tuple[Array, Array]:
+        """Forces per slip speed, along and across."""
+        speed = self._speed(m)
+        hold = np.where(m.touching, self._share(m, m.along / speed, m.across / speed)[0] / speed, 0.0)
+        return self.slip * hold, self.cornering * hold
+
+    def _wrench(self, m: _Motion, along: Array, across: Array) -> Array:
+        """Resistance (6,) with the forces along and across."""
+        force = along * m.forward + across * m.sideways - m.damped * m.normal
+        moment = self._roll(m) * m.turning * np.array([0.0, 1.0, 0.0])
+        return concatenate(force, np.cross(m.low, force) + moment)
+
+    def _matrix(self, m: _Motion, c_x: Array, c_y: Array) -> Array:
+        """The same for forces that are proportional to the slip speeds, as a matrix (6, 6), without the normal force."""
+        slide = c_x * np.outer(m.forward, m.forward) + c_y * np.outer(m.sideways, m.sideways)
+        lever, axis = so3.wed(m.low), np.array([0.0, 1.0, 0.0])
         lower = lever @ slide
         upper = np.concatenate([slide, -slide @ lever], axis=1)
-        return np.concatenate(
-            [upper, np.concatenate([lower, roll * np.outer(axis, axis) - lower @ lever], axis=1)], axis=0
-        )
+        turn = self._roll(m) * np.outer(axis, axis) - lower @ lever
+        return np.concatenate([upper, np.concatenate([lower, turn], axis=1)], axis=0)
+
+    def resistance(self, pose: Array, twist: Array, /) -> Array:
+        m = self._motion(pose, twist)
+        c_x, c_y = self._held(m)
+        return self._wrench(m, c_x * m.along, c_y * m.across)
+
+    def secant(self, pose: Array, twist: Array, /) -> Array:
+        m = self._motion(pose, twist)
+        return self._matrix(m, *self._held(m))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RelaxingTyre(Tyre):
+    """A tyre whose forces follow the slip over the distance ``relaxation`` in m, with its deflections as states."""
+
+    relaxation: Any = 0.3
+    memory: str = ""
+    states = ("along", "across")
+
+    def positive(self) -> Mapping[str, Array]:
+        return {**super().positive(), "relaxation": as_array(self.relaxation)}
+
+    def _damping(self, m: _Motion) -> Array:
+        """Viscous coefficient at rest, fading out above the speed v_0."""
+        bent = self.slip / self.relaxation * np.maximum(m.pressure, 0.0) / 9.81
+        slow = m.travel / self.low_speed
+        return np.where(m.touching, np.sqrt(bent + TINY) / (1.0 + slow * slow), 0.0)
+
+    def resistance(self, pose: Array, twist: Array, /) -> Array:
+        m = self._motion(pose, part(twist, 0, 6))
+        stiff_x, stiff_y = self.slip / self.relaxation, self.cornering / self.relaxation
+        s_x, s_y = twist[6], twist[7]
+        bent_x, bent_y = s_x / np.sqrt(stiff_x), s_y / np.sqrt(stiff_y)
+        share, s = self._share(m, bent_x / self.relaxation, bent_y / self.relaxation)
+        share = np.where(m.touching, share, 0.0)
+        gain_x, gain_y = np.sqrt(stiff_x) * share, np.sqrt(stiff_y) * share
+        back = share * np.sqrt(m.travel * m.travel + TINY) / self.relaxation
+        sliding = np.minimum(np.maximum((s - 3.0) / 0.3, 0.0), 1.0)
+        bending = self.slip * s_x * gain_x * m.along + self.cornering * s_y * gain_y * m.across
+        stretched = self.slip * s_x * s_x + self.cornering * s_y * s_y
+        back = back + sliding * np.maximum(bending, 0.0) / np.maximum(stretched, TINY)
+        d = self._damping(m) * share
+        wrench = self._wrench(m, gain_x * s_x + d * m.along, gain_y * s_y + d * m.across)
+        return concatenate(wrench, vector(back * s_x - gain_x * m.along, back * s_y - gain_y * m.across))
+
+    def secant(self, pose: Array, twist: Array, /) -> Array:
+        m = self._motion(pose, part(twist, 0, 6))
+        d = self._damping(m)
+        upper = np.concatenate([self._matrix(m, d, d), np.zeros((6, 2))], axis=1)
+        return np.concatenate([upper, np.zeros((2, 8))], axis=0)
+
+
+@dataclass
+class _Motion:
+    """A wheel at its lowest point: directions, slip speeds ``along`` and ``across``, speed of ``travel`` and of ``turning``, and normal forces."""
+
+    low: Array
+    normal: Array
+    forward: Array
+    sideways: Array
+    along: Array
+    across: Array
+    travel: Array
+    turning: Array
+    touching: Array
+    damped: Array
+    pressure: Array
