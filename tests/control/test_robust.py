@@ -32,7 +32,7 @@ from heavytop.control import (
 )
 from heavytop.control.observers.compensation import DragReference
 from heavytop.control.references.governor import gentle
-from heavytop.copters import RotorPlant, quadcopter
+from heavytop.copters import RotorPlant, quadcopter, robust_controller
 from heavytop.copters.catalogue import load
 from heavytop.errors import ControlError
 from heavytop.geometry import so3
@@ -347,3 +347,28 @@ def test_missing_signals_raise() -> None:
         )
     with pytest.raises(ControlError, match="not a single free body"):
         Hull.of(load("quadcopter-with-load").model)
+
+
+@pytest.mark.thorough
+def test_a_law_that_knows_lag_and_drag_needs_no_observers() -> None:
+    """A circle at 4.7 m/s on the estimates of an IMU at 100 Hz and poses at 25 Hz."""
+    vehicle = craft()
+    model, plant = vehicle.model, RotorPlant(vehicle)
+    imu = control.GyroSensor("hull", noise=0.02), control.AccelerometerSensor("hull", noise=0.2, bias=0.05, walk=0.01)
+    own = ht.estimator(model, [*imu, control.PoseSensor("hull", noise=(0.005,) * 6, period=0.04)], 0.01, inputs="imu")
+    sensors = Sensors(Sensor(0.005), Sensor(0.005), Sensor(), Sensor(0.02), Sensor(0.2, 0.05), None)
+    curve = control.circle(1.5, np.pi)
+    reference = flat_reference(model, curve, None, (1.0, 0.0, 0.0), 6.0)
+    q, v, _ = reference(0.0)
+    start = own.begin(q, v, 0.01, 0.05)
+
+    def distance(**given) -> float:
+        flown = robust_controller(vehicle, sensors, delay=0.0, estimator=own, start=start, **given)
+        run = ht.simulate(
+            plant, plant.start(q, v), 6.0, 0.002, control=flown.with_reference(reference), control_step=0.01, balance=False
+        )  # fmt: skip
+        off = run.q[:, :3] - reference(run.t)[0][:, :3]
+        return float(np.sqrt(np.mean(np.sum(off**2, axis=1))))
+
+    assert distance(observers=False) < 0.03
+    assert distance(observers=False, drag=False) > 0.04

@@ -169,6 +169,7 @@ def robust(
     delay: float | None = None,
     identify: bool | None = None,
     governor: bool = True,
+    observers: bool = True,
     members: int | tuple[int, ...] = (),
     longest: float = LONGEST,
     activity: float | None = None,
@@ -194,7 +195,8 @@ def robust(
     actuators : actuators of the vehicle; None: the inputs act immediately.
     drag : drag as far as it is known. delay : delay of the measurements in s, if known; None: zero, or identified.
     identify : whether delay and lag are identified; None: if rotor speeds are measured and no delay is given.
-    governor : whether large errors are limited, for a law with a prototype. members : batch axes whose members have different noise.
+    governor : whether large errors are limited, for a law with a prototype. observers : whether disturbances and the scale of the thrust are
+        observed; without, the law still knows lag, delay and drag. members : batch axes whose members have different noise.
     longest : longest delay that is identified, s.
     activity : largest mean change of a command from one sample to the next by the noise of the sensors, N; None: 5 % of the hover thrust.
     estimator, start : a filter of the vehicle with its first memory; it replaces the stationary filter of the measurements, see :class:`.Estimated`.
@@ -227,12 +229,13 @@ def robust(
     felt = 0.0 if sensors is None or sensors.accelerometer is None else sensors.accelerometer.noise
     quiet = quiet_moments(hull, activity, lag / min(lag, tuning.lag_left) if lag else 1.0)
     damping, stiffness = turning_gains(law.law, tuning.pole)
-    controller = MomentObserver(controller, model, tuning.observer, tuning.moment, gyro, MOMENTS * quiet, damping)
-    known = drag if actuators is not None else None
-    # the reference leans against the force
-    leaning = FORCES * gravity * float(np.min(quiet[:2] / stiffness[:2]))
-    controller = ForceObserver(controller, model, time, tuning.force, known, felt, leaning)
-    controller = ThrustScale(controller, model, tuning.scale, drag=known)
+    if observers:
+        controller = MomentObserver(controller, model, tuning.observer, tuning.moment, gyro, MOMENTS * quiet, damping)
+        known = drag if actuators is not None else None
+        # the reference leans against the force
+        leaning = FORCES * gravity * float(np.min(quiet[:2] / stiffness[:2]))
+        controller = ForceObserver(controller, model, time, tuning.force, known, felt, leaning)
+        controller = ThrustScale(controller, model, tuning.scale, drag=known)
     if "thrust_loss" in getattr(heart, "requires", ()):
         controller = ThrustLoss(controller, model, LOSS / tuning.pole, gyro)
     if actuators is not None:

@@ -176,6 +176,7 @@ def robust_controller(
     estimator: Estimator | None = None,
     start: Any = None,
     failures: bool = False,
+    observers: bool = True,
 ) -> BaseController:
     """``control.robust`` with the law, the actuators and the drag of a vehicle.
 
@@ -186,7 +187,7 @@ def robust_controller(
         the forces. sensors : default: those of the vehicle, else perfect ones.
     law : default: :func:`agile_law`; also a :class:`.Failover` around it. failures : whether failed rotors are detected and left out, by a
         :class:`.Failover` around the law. drag : whether the controller knows the drag of the description.
-    delay, identify, members, activity, estimator, start : see :func:`.control.robust`.
+    delay, identify, members, activity, estimator, start, observers : see :func:`.control.robust`.
     longest, period : longest delay and sample period (s) for which the default law is made, see :func:`agile_frequencies`; 0: down to the
         rate of ``controller.margins().sample_rate``.
     rotors : whether the plant has fixed rotors that lag; otherwise the inputs act immediately, without drag, and rotor speeds are not measured.
@@ -207,7 +208,13 @@ def robust_controller(
     if failures and not isinstance(law, Wrapper):
         law = Failover(OnPart(law, vehicle.model), vehicle)
     options: dict[str, Any] = {"delay": delay, "identify": identify, "members": members}
-    options |= {"longest": longest, "activity": activity, "estimator": estimator, "start": start}
+    options |= {
+        "longest": longest,
+        "activity": activity,
+        "estimator": estimator,
+        "start": start,
+        "observers": observers,
+    }
     if not rotors:
         return robust(law, replace(sensors, rotor_speeds=None), **options)
     if is_tilting(vehicle):

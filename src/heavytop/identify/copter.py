@@ -17,7 +17,8 @@ from heavytop.identify.trials import LogWarning
 from heavytop.identify.unknowns import Delay, Lag, UnknownParameter
 
 OUTPUTS = ("position", "velocity", "attitude", "angular_velocity")
-AIRBORNE = 0.25
+INPUTS = ("motors", "battery")
+AIRBORNE = 0.02
 """Height in m above the place where the motors are off beyond which a vehicle flies."""
 LEAST_COMMAND = 0.1
 """Command below which a motor is off."""
@@ -38,7 +39,7 @@ CANDIDATES = ("quadratic", "full", "trim", "spin")
 
 
 def airborne(log: Any) -> Any:
-    """The longest part of a log in which the vehicle flies: motors on, above the height where they were off, trimmed by half a second at both ends.
+    """The part of a log in flight: from take-off to the last landing, measured signals NaN half a second around times on the ground.
 
     Parameters
     ----------
@@ -48,6 +49,8 @@ def airborne(log: Any) -> Any:
     ------
     IdentificationError
         The vehicle never flies.
+    UnknownNameError
+        A signal is missing.
 
     Examples
     --------
@@ -60,24 +63,30 @@ def airborne(log: Any) -> Any:
     ...     {"time": 0.01 * np.arange(n)},
     ... )
     >>> airborne(log).sizes["time"]
-    312
+    347
     """
+    import xarray
+
+    for signal in ("position", "motors", "time"):
+        if signal not in getattr(log, "variables", ()):
+            raise unknown_name("signal of a flight", signal, [str(name) for name in getattr(log, "variables", ())])
     height, motors = log["position"].values[:, 2], log["motors"].values
-    off = ~(motors.min(axis=1) > LEAST_COMMAND)
-    ground = np.nanmin(height[off]) if off.any() else -np.inf
-    flies = ~off & (height > ground + AIRBORNE)
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flies.astype(int), [0]])))
-    parts = edges.reshape(-1, 2)
-    t = log["time"].values
-    step = float(np.median(np.diff(t)))
-    margin = round(MARGIN / step)
-    if not len(parts) or (parts[:, 1] - parts[:, 0]).max() <= 2 * margin + 2 / step:
+    off = motors.max(axis=1) < LEAST_COMMAND
+    ground = np.nanmin(height[off], initial=np.inf) if off.any() else -np.inf
+    flies = ~off & ~(height <= ground + AIRBORNE)
+    margin = round(MARGIN / float(np.median(np.diff(log["time"].values))))
+    for k in np.flatnonzero(~flies):
+        flies[max(k - margin, 0) : k + margin + 1] = False
+    parts = np.flatnonzero(flies)
+    if not len(parts):
         raise IdentificationError(
-            f"{log.attrs.get('source', 'the log')!r} has no flight of two seconds: the position must be {AIRBORNE} m above the ground with "
-            f"all motors above {LEAST_COMMAND} of their range. Check the units of 'position' (m) and 'motors' (0 to 1) in the map."
+            f"{log.attrs.get('source', 'the log')!r} has no flight of more than {2 * MARGIN:g} s: the position must be {AIRBORNE} m above the ground "
+            f"with a motor above {LEAST_COMMAND} of its range. Check the units of 'position' (m) and 'motors' (0 to 1) in the map."
         )
-    a, b = parts[np.argmax(parts[:, 1] - parts[:, 0])]
-    return log.isel(time=slice(a + margin, b - margin))
+    part = slice(parts[0], parts[-1] + 1)
+    here = xarray.DataArray(flies, dims="time")
+    kept = {name: x if name in INPUTS or "time" not in x.dims else x.where(here) for name, x in log.data_vars.items()}
+    return log.assign(kept).isel(time=part)
 
 
 def identify_copter(
