@@ -209,7 +209,7 @@ def random_element(d: Drawn, edges: list[Edge], joints: list[Edge], names: list[
             data = {
                 "coulomb": some(0.1, 1),
                 "static": some(1, 2),
-                "viscous": some(0, 1),
+                "viscous": some(0.1, 1),
                 "stribeck_speed": 0.4,
                 "smoothing": 0.3,
             }
