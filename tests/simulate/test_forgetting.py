@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +50,60 @@ def test_a_complete_one_runs() -> None:
     # Euler's first step by hand: q moves with v, the work of the input is u v h
     np.testing.assert_allclose(ours.q[1], 0.3 + 0.01 * 0.1, rtol=1e-14)
     np.testing.assert_allclose(ours.work[1, 0], 0.5 * 0.1 * 0.01, rtol=1e-13)
+
+
+# --- integrators that cannot be compared -------------------------------------------------------------------------------------
+
+DAMPED = """
+import sys
+import numpy as np
+import heavytop as ht
+from heavytop.simulate import RKMK4
+
+class Damped(RKMK4):
+    def __init__(self, factor):
+        self.factor = factor
+    def step(self, plant, state, h):
+        end = super().step(plant, state, h)
+        return end.replaced(v=self.factor * end.v)
+
+model = ht.library.pendulum().derive()
+print(ht.simulate(model, ([1.0], [0.0]), 0.1, 0.1, Damped(float(sys.argv[1])), balance=False).v[-1, 0])
+"""
+
+
+class Factor:
+    """An object that may change, so that what holds it has no key."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+
+class Damped(ht.simulate.RKMK4):
+    def __init__(self, factor: Factor) -> None:
+        self.factor = factor
+
+    def step(self, plant: Plant, state: PlantState, h: Any) -> PlantState:
+        end = super().step(plant, state, h)
+        return end.replaced(v=self.factor.value * end.v)
+
+
+def test_integrators_without_a_key_do_not_share_native_code() -> None:
+    whole, half = (run(Damped(Factor(value))) for value in (1.0, 0.5))
+    np.testing.assert_allclose(half.v[1], 0.5 * whole.v[1], rtol=1e-14)
+
+
+@pytest.mark.thorough
+def test_user_defined_integrators_are_not_found_on_disk(tmp_path: Path) -> None:
+    """Another program, or the same after an edit, has another integrator under the same number."""
+    (tmp_path / "damped.py").write_text(DAMPED)
+    environment = {**os.environ, "HEAVYTOP_CACHE": str(tmp_path / "cache")}
+
+    def speed(factor: str) -> float:
+        command = [sys.executable, str(tmp_path / "damped.py"), factor]
+        return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+
+    assert speed("1.0") == pytest.approx(2.0 * speed("0.5"), rel=1e-14)
 
 
 # --- steps that do not return their end ---------------------------------------------------------------------------------------

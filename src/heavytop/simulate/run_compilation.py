@@ -69,9 +69,14 @@ class Native:
 
 def step_key(integrator: Integrator, control: Control, events: Traced | None) -> str | None:
     """Key of the native step of a run, whatever is simulated; None if a part of it has none."""
-    inside = _inside(integrator, control)
+    inside, method = _inside(integrator, control), integrator.code_key
     law = None if inside.law is None else inside.law.traced
-    return key(integrator.code_key, inside.kind, inside.every, law, events)
+    if method is None:
+        return None
+    found = key(inside.kind, inside.every, law, events)
+    if found is None:
+        return None
+    return f"{found} {method}" if is_local(found) else f"{method} {found}"  # local if one of them is
 
 
 def native(problem: RunProblem, events: Traced | None, step: str | None, lanes: int) -> tuple[Native, bool]:
