@@ -233,10 +233,6 @@ class Composition(Value):
             raise ControlError(
                 "the robust controller estimates disturbances by observers and has no integral action: omit integral=."
             )
-        if self.vehicle.limbs and self.rotors:
-            raise ControlError(
-                f"{self.vehicle.name!r} has limbs, but rotors=True requires a hull without moving parts. Fly it with rotors=False."
-            )
 
     @property
     def robust(self) -> bool:

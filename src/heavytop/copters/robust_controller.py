@@ -26,7 +26,6 @@ from heavytop.control import (
     Sensors,
     Tuning,
     Wrapper,
-    fastest_pole,
     poles_of,
     robust,
     sampled_pole,
@@ -43,6 +42,8 @@ TILT, LATE, LAGGING = 1.0, 0.64, 0.8
 """Bounds of the frequency w of the tilt: w^2 per angular acceleration by the rotors, w times the longest delay, w times the lag."""
 POSITION, YAW, TURNING = 0.3125, 0.47, 1.8
 """Double pole of the position and natural frequency of the yaw per that of the tilt; bound of the latter per root of the angular acceleration."""
+LEANING = 0.5
+"""Time constant with which a hull with a load or limbs leans against a force, per period 1/w."""
 TORQUE_PRIORITY = 1e4
 SPREAD = 0.3
 """Desired tilt inertia per largest one of a positive prototype."""
@@ -201,8 +202,9 @@ def robust_controller(
     if has_parts(vehicle):
         heart = agile_law(vehicle) if law is None else law
         inner = heart if isinstance(heart, Wrapper) else OnPart(heart, vehicle.model)
-        observed = Balanced(inner, vehicle.model, lean=not vehicle.fully_actuated)
-        return MomentumObserver(observed, vehicle.model, Tuning.of(fastest_pole(heart.law)).observer)
+        tuning = Tuning.of(agile_frequencies(vehicle, longest, period)[1])
+        observed = Balanced(inner, vehicle.model, not vehicle.fully_actuated, LEANING / tuning.pole)
+        return MomentumObserver(observed, vehicle.model, tuning.observer)
     sensors = sensors or vehicle.sensors or Sensors()
     law = agile_law(vehicle, longest=longest, period=period) if law is None else law
     if failures and not isinstance(law, Wrapper):

@@ -162,11 +162,20 @@ class RotorPlant(UserDynamics):
             lighter = force / given["mass_factor"]
             moment = (part(wrench, 3, 6) - np.cross(com, force)) / given["moment_factor"]
             wrench = concatenate(lighter, moment + np.cross(com, lighter))
-        inputs = concatenate(np.zeros(self.passive.nu - 6), wrench)
+        inputs = concatenate(np.zeros(place), part(u, place, model.nu), wrench)  # motors of limbs do not lag
         own = zip(self.passive.parameter_names, self.passive.parameter_vector(), strict=True)
         parameters = vector(*(known.get(name, value) if name in self.varied else value for name, value in own))
         (a,) = self.passive.traced("acceleration").expressions(pose_q, part(v, 0, model.nv), inputs, parameters)
         return concatenate(a, vector(*rates), vector(*turns) if turns else np.zeros(0))
+
+    def _joint_velocity(self) -> Array:
+        """That of the vehicle, whose loads may have absolute velocities, then those of the rotors."""
+        q, v = self._symbols["q"], self._symbols["v"]
+        own, p = self.passive, self.passive.parameter_vector()
+        given = {"q": part(q, 0, own.nq), "v": part(v, 0, own.nv), "p": p}
+        motion = own.traced("joint_velocity")
+        (w,) = motion.expressions(*(given[name] for name in motion.inputs))
+        return concatenate(w, part(v, own.nv, self.nv))
 
     def _through_the_air(self, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
         """Twist (6,) of the hull in body axes, and its velocity (3,) through the air."""

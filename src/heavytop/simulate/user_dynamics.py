@@ -127,8 +127,12 @@ class UserDynamics(Dynamics):
         }
         return UserConstraints(self.coordinates, functions, s["q"], s["v"], self._mass)
 
+    def _joint_velocity(self) -> Array:
+        """Velocity along which the coordinates move."""
+        return self._symbols["v"]
+
     def motion(self) -> Traced:
-        values = {"joint_velocity": self._symbols["v"], **self._symbols_of_motion()}
+        values = {"joint_velocity": self._joint_velocity(), **self._symbols_of_motion()}
         if self._held is not None:
             lam = self._held.multipliers(values["acceleration"])
             values["acceleration"] = self._held.acceleration(values["acceleration"], lam)

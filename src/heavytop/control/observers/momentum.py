@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, flatten_columns, part, unflatten_columns
+from heavytop._arrays import Array, concatenate, flatten_columns, part, scale, transpose, unflatten_columns
 from heavytop.control.disturbances.air_drag import leaned
 from heavytop.control.laws.wrapper import Seen, Wrapper
 from heavytop.errors import ControlError
@@ -79,6 +79,8 @@ class Balanced(Wrapper):
     ----------
     controller : a law without a reference. model : model of the law.
     lean : whether the first body, a free one, leans against the force; loads on spherical joints keep their attitude.
+    time : time constant, s, with which it leans: the force passes a filter of second order, whose derivatives are the angular velocity and
+        acceleration of the reference.
 
     Examples
     --------
@@ -90,30 +92,67 @@ class Balanced(Wrapper):
     True
     """
 
-    def __init__(self, controller: Any, model: Model, lean: bool = True) -> None:
+    own_state_size = 6  # push and its rate, of a hull that leans
+
+    def __init__(self, controller: Any, model: Model, lean: bool = True, time: float = 0.1) -> None:
         super().__init__(controller)
         joints = model.description.joints
-        self.model, self.lean = model, lean and isinstance(joints[0].joint, Free)
+        self.model, self.lean, self.time = model, lean and isinstance(joints[0].joint, Free), float(time)
 
     def seen(self, at: Seen) -> Mapping[str, Array]:
         """The reference that leans, and its accelerations less the unexplained ones."""
-        q_R, _, a_R = at.reference
-        d = at.signals["unexplained"]
-        return {"q_R": self._leaning(at, q_R, d) if self.lean else q_R, "a_R": a_R - d}
+        q_R, v_R, a_R = at.reference
+        a_R = a_R - at.signals["unexplained"]
+        if not self.lean:
+            return {"a_R": a_R}
+        free, n = self._free, self._free.coordinates.nq
+        gravity = at_defaults(self.model.description.gravity, self.model.description.parameters)
+        push, rate, second = self._filtered(at)
+        specific = -gravity - push
+        G = free.pose(part(q_R, 0, n))
+        after = leaned(se3.rotation(G), specific)
+        # the axis b of the thrust turns with b x b'
+        square = np.vecdot(specific, specific)
+        turns = [np.matvec(transpose(after), scale(-1 / square, np.cross(specific, x), 1)) for x in (rate, second)]
+        v_R, a_R = (
+            concatenate(part(x, 0, 3), part(x, 3, 6) + turn, part(x, 6, self.model.nv))
+            for x, turn in zip((v_R, a_R), turns, strict=True)
+        )
+        return {"q_R": self._leaning(q_R, after), "v_R": v_R, "a_R": a_R}
 
-    def _leaning(self, at: Seen, q_R: Array, d: Array) -> Array:
-        model = self.model
-        joints, own = model.description.joints, model.description.parameters
+    @property
+    def _free(self) -> Any:
+        """The joint of the hull."""
+        return self.model.description.joints[0].joint
+
+    def _push(self, at: Seen) -> Array:
+        """Unexplained force (3,) per mass of the whole, world axes."""
+        model, free = self.model, self._free
         (M,) = model.traced("mass_matrix").expressions(at.q, model.parameter_vector())
-        force = part(np.matvec(M, d), 0, 3)
-        free: Any = joints[0].joint
-        n, size = free.coordinates.nq, model.mass
-        R = se3.rotation(free.pose(part(at.q, 0, n)))
-        push = np.matvec(R, force) / size if free.velocity == "body" else force / size
-        gravity = at_defaults(model.description.gravity, own)
+        push = part(np.matvec(M, at.signals["unexplained"]), 0, 3) / model.mass
+        R = se3.rotation(free.pose(part(at.q, 0, free.coordinates.nq)))
+        return np.matvec(R, push) if free.velocity == "body" else push
+
+    def _filtered(self, at: Seen) -> tuple[Array, Array, Array]:
+        """The push now, its first and its second derivative."""
+        push, rate, w = part(at.z, 0, 3), part(at.z, 3, 6), 1 / self.time
+        return push, rate, w * w * (self._push(at) - push) - 2 * w * rate
+
+    def following(self, at: Seen, u: Array) -> Array:
+        if not self.lean:
+            return at.z
+        # exact for a push that is held over the period
+        push, rate, h, w = part(at.z, 0, 3), part(at.z, 3, 6), at.period, 1 / self.time
+        target, kept = self._push(at), float(np.exp(-at.period / self.time))
+        off = push - target
+        return concatenate(target + kept * (off + h * (rate + w * off)), kept * (rate - w * h * (rate + w * off)))
+
+    def _leaning(self, q_R: Array, after: Array) -> Array:
+        """The configuration with another rotation of the hull; loads keep their attitude."""
+        joints, free = self.model.description.joints, self._free
+        n = free.coordinates.nq
         G = free.pose(part(q_R, 0, n))
         before = se3.rotation(G)
-        after = leaned(before, -gravity - push)
         parts = [free.coordinates.from_pose(se3.pose(after, se3.position(G)))]
         place = n
         for each in joints[1:]:

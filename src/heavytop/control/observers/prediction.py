@@ -78,11 +78,16 @@ class Predicted(Wrapper):
         return np.minimum(lag, self.lag_left)
 
     def _saturated(self, at: Seen) -> Array:
-        """1 if half of the last commands or more were at their limits, where the lag cannot be inverted; 0 for none of them."""
+        """1 if half of the commands or more were at the same limit for two samples, where the lag cannot be inverted; 0 for none of them."""
         act, nu = self.actuators, self.model.nu
         low, high = (float(act.level(np.asarray(bound))) for bound in (act.lowest, act.highest))
-        last, slack = sent(at, nu, 1), 1e-6 * (high - low) if np.isfinite(high - low) else 0.0
-        beyond = [np.where((last[k] <= low + slack) + (last[k] >= high - slack) > 0, 1.0, 0.0) for k in range(nu)]
+        slack = 1e-6 * (high - low) if np.isfinite(high - low) else 0.0
+        # commands that alternate between the limits mean a lag that is inverted
+        pairs = [(sent(at, nu, 1)[k], sent(at, nu, 2)[k]) for k in range(nu)]
+        beyond = [
+            np.where((np.maximum(a, b) <= low + slack) + (np.minimum(a, b) >= high - slack) > 0, 1.0, 0.0)
+            for a, b in pairs
+        ]
         return np.minimum(2 / nu * sum(beyond, start=0.0), 1.0)
 
     def _predicted(self, at: Seen) -> tuple[HullMotion, Array]:
