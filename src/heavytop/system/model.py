@@ -940,8 +940,8 @@ class Model(Value, Shown):
         """The model in which rigid contacts are held: every point that touches at ``q`` becomes a ball joint, a loop with the name of its contact.
 
         For :meth:`linearize`, :meth:`equilibrium`, ``control.lqr`` and plans, which ignore rigid contacts. It is valid while the contacts neither
-        open nor slide: ``held.constraint_forces`` returns the forces; ``held.redundant_constraints`` names those that are not unique. Round shapes do not
-        roll.
+        open nor slide: ``held.constraint_forces`` returns the forces; ``held.redundant_constraints`` names those that are not unique. Round shapes
+        do not roll.
 
         Parameters
         ----------
