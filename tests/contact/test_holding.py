@@ -52,6 +52,21 @@ def test_contacts_that_do_not_touch_are_not_held() -> None:
         model.holding("foot", q=q)
 
 
+def test_a_configuration_that_penetrates_is_not_held() -> None:
+    model, q = standing(ht.Points([(0.0, 0.0, -0.4)]), (0.1, 0.1, 0.02), 0.37)
+    with pytest.raises(ModelError, match=r"'body' penetrates.* 0\.03 m"):
+        model.holding(q=q)
+    assert model.holding(q=q, within=0.05).constraint_names == ("body",)
+
+
+def test_forces_that_are_not_unique_are_named() -> None:
+    model, q = standing(ht.Box((0.2, 0.3, 0.4)), (0.04, 0.03, 0.02), 0.2)
+    assert len(model.holding(q=q).redundant_constraints(q)) == 4
+    model, q = standing(ht.Points([(0.0, 0.0, -0.4)]), (0.1, 0.1, 0.02), 0.4)
+    assert model.holding(q=q).redundant_constraints(q) == ()
+    assert model.redundant_constraints(q) == ()
+
+
 @pytest.mark.thorough
 def test_a_regulator_of_the_held_model_balances_the_free_one() -> None:
     """A pole with a reaction wheel stands on its tip: the law of the held model on the model with rigid contact, which neither slides nor lifts."""

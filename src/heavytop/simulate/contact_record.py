@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._arrays import Flags, Floats
-from heavytop.system import HELD, POINT
+from heavytop.system import HELD, POINT, dependent_rows
 
 if TYPE_CHECKING:
     from heavytop.simulate.run import Run
 
 SAMPLES = 32
 """Records, at most, at which it is tested whether forces are unique."""
-INDEPENDENT = 1e-9
-"""Singular value of the rows of closed contacts, relative to the largest, below which they depend on each other."""
 STICKS = 0.999
 """Share of the cone within which a contact sticks."""
 
@@ -218,10 +216,7 @@ def _ambiguous(run: Run, use: Floats) -> set[str]:
             owners += [unit.name] * len(part)
         if not columns:
             continue
-        together = np.concatenate(columns)
-        left, singular, _ = np.linalg.svd(together)
-        rank = int(np.sum(singular > INDEPENDENT * singular[0]))
-        loose = np.max(np.abs(left[:, rank:]), axis=1, initial=0.0) > 1e-6
+        loose = dependent_rows(np.concatenate(columns))
         found |= {name for name, is_loose in zip(owners, loose, strict=True) if is_loose}
     return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, Seed, concatenate, is_finite, is_symbolic, numbers
+from heavytop._arrays import Array, Floats, Seed, concatenate, is_finite, is_symbolic, numbers, shape
 from heavytop._format import Overview, Shown, listed
 from heavytop.compile import Functions, Kernel, Shape, Traced, export_c
 from heavytop.coordinates import Product
@@ -24,7 +24,7 @@ from heavytop.system.contacts.holding import held_description
 from heavytop.system.description.description import Description, at_defaults
 from heavytop.system.dynamics import tangent
 from heavytop.system.dynamics.rheonomic import with_time
-from heavytop.system.dynamics.sparse_ldl import independent_rows
+from heavytop.system.dynamics.sparse_ldl import dependent_rows, independent_rows
 from heavytop.system.dynamics.tangent import MinimalTangent
 from heavytop.system.expressions import Expressions
 from heavytop.system.forces.contact import CompliantContact
@@ -556,7 +556,8 @@ class Model(Value, Shown):
         self, q: Array, v: Array, u: Array | None = None, parameters: Parameters = None
     ) -> dict[str, Floats]:
         """Ideal reactions by name: for a loop the wrench (..., 6) (force, moment) on its body b in the axes and at the origin of the
-        joint frame there; for other constraints the generalised force (..., nv). Redundant equations share a reaction arbitrarily.
+        joint frame there; for other constraints the generalised force (..., nv). Redundant equations share a reaction arbitrarily
+        (:meth:`redundant_constraints`).
         """
         self._need_constraints("constraint_forces")
         q, v = self._state(q, v, closed=True, parameters=parameters)
@@ -597,6 +598,25 @@ class Model(Value, Shown):
         self._check_inertia()
         Phi, M = self.constraint_jacobian(q, parameters), self.mass_matrix(q, parameters)
         return self.nv - independent_rows(Phi, M, self.expressions.constrained.groups)
+
+    def redundant_constraints(self, q: Array, parameters: Parameters = None) -> tuple[str, ...]:
+        """Names of the loops and constraints whose forces are not unique at one configuration ``q``: other forces have the same effect.
+
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("table", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))
+        >>> system.ground(friction=0.5)
+        >>> system.contact("table", "ground", ht.Points([(1, 0, 0), (-1, 1, 0), (-1, -1, 0)]))
+        >>> held = system.derive(native=False).holding(q=[0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1])
+        >>> held.redundant_constraints(held.neutral())  # three points that stick share their friction
+        ('table 1', 'table 2', 'table 3')
+        """
+        if not self.is_constrained:
+            return ()
+        loose = iter(dependent_rows(self.constraint_jacobian(q, parameters)).tolist())
+        rows = [(part.name, shape(part.drift)[0]) for part in self.expressions.constrained.rows]
+        redundant = {name for name, size in rows for is_loose in itertools.islice(loose, size) if is_loose}
+        return tuple(name for name in self.constraint_names if name in redundant)
 
     def minimal_tangent(
         self, q: Array, v: Array | None = None, independent: Sequence[str] = (), parameters: Parameters = None
@@ -920,13 +940,14 @@ class Model(Value, Shown):
         """The model in which rigid contacts are held: every point that touches at ``q`` becomes a ball joint, a loop with the name of its contact.
 
         For :meth:`linearize`, :meth:`equilibrium`, ``control.lqr`` and plans, which ignore rigid contacts. It is valid while the contacts neither
-        open nor slide: ``held.constraint_forces`` returns the forces. Points of round shapes do not roll.
+        open nor slide: ``held.constraint_forces`` returns the forces; ``held.redundant_constraints`` names those that are not unique. Round shapes
+        do not roll.
 
         Parameters
         ----------
         names : contacts; none: all that touch.
         q : (nq,) configuration.
-        within : gap in m up to which a point touches.
+        within : gap in m up to which a point touches, and depth up to which it may penetrate.
 
         Loops of contacts with several points are called "name 1", "name 2" and so on; contacts that are not held stay as they are.
 

@@ -48,6 +48,8 @@ HALVES = 1 / 64
 """Least share of a step that is tried so."""
 ROUNDING = 1e-15
 """Sum of velocities, relative to their sizes, that is rounding: zero."""
+LONG = 0.1
+"""Share of a step from which the end of a span shows how well gaps are predicted."""
 TINY = 1e-300
 NEWTON = 6
 """Rounds for the time of an impact."""
@@ -97,10 +99,17 @@ class Moreau(Integrator):
         return f"Moreau(tolerance={self.tolerance!r}, iterations={self.iterations})"
 
     def carries(self, plant: Plant) -> Mapping[str, Shape]:
-        rows = contact_solver(plant).m
-        units = contact_solver(plant).count
+        solver = contact_solver(plant)
+        rows, units = solver.m, solver.count
         numbers = dict.fromkeys(("residual", "steps", "unsolved", "ill_posed"), ())
-        own = {"impulse": (rows,), "steady": (rows,), "held": (units,), "slid": (units,), "contact_work": (3,)}
+        own: dict[str, Shape] = {
+            "contact_work": (3,),
+            "impulse": (rows,),
+            "steady": (rows,),
+            "lag": (solver.sizes["gap"],),
+            "held": (units,),
+            "slid": (units,),
+        }
         return own | numbers
 
     def step(self, plant: Plant, state: PlantState, h: Array) -> PlantState:
@@ -129,8 +138,8 @@ class _Step:
         plant, state, own = self.plant, self.state, self.state.own
         zero, one = as_array(0.0), as_array(1.0)
         sums = (np.zeros(self.solver.m), np.zeros(3), zero, zero)
-        start = (zero, zero, one, zero, zero, state, own["held"], own["slid"], own["steady"], *sums)
-        done, *_, end, held, slid, steady, lam, work, residual, gain = plant.repeat(
+        start = (zero, zero, one, zero, zero, state, own["held"], own["slid"], own["steady"], own["lag"], *sums)
+        done, *_, end, held, slid, steady, lag, lam, work, residual, gain = plant.repeat(
             ROUNDS, self.span, *start, ends=True
         )
         steps = own["steps"] + 1
@@ -141,6 +150,7 @@ class _Step:
             held=held,
             slid=slid,
             steady=steady,
+            lag=lag,
             contact_work=own["contact_work"] + work,
             residual=np.maximum(own["residual"], residual),
             steps=steps,
@@ -159,6 +169,7 @@ class _Step:
         held: Array,
         slid: Array,
         steady: Array,
+        lag: Array,
         lam: Array,
         work: Array,
         residual: Array,
@@ -167,7 +178,8 @@ class _Step:
         """Try a ``share`` of the step from ``begin`` on; take it if nothing strikes before its end, else shorten it.
 
         Arguments and results: whether the step is done, the part of it that is, the share to try, rounds so far, whether contacts act though they
-        seem far away, the state, units that were closed and that slid, last forces, and sums over the spans: impulses, work, residual, gain.
+        seem far away, the state, units that were closed and that slid, last forces, errors of predicted gaps relative to tau^3, and sums over the
+        spans: impulses, work, residual, gain.
         """
         plant, solver, h = self.plant, self.solver, self.h
         last = rounds >= ROUNDS - 1
@@ -191,13 +203,20 @@ class _Step:
         middle = self.flow(begin, first, half, elapsed)
 
         def pushed(end: PlantState, *_: Array) -> Sequence[PlantState | Array]:
-            return self.kick(begin, end, tau, elapsed, share, gap, fast, held, slid, steady)
+            return self.kick(begin, end, tau, elapsed, share, gap, fast, held, slid, steady, lag)
 
         none, zero = np.zeros(solver.m), as_array(0.0)
         end, impulse, normal, friction, missed, gained = self.when(near, pushed, middle, none, zero, zero, zero, zero)
         gap_1, rate_1 = plant.call(solver.gaps, end.q, end.v, plant.p_at(elapsed_1))
         first_hit, hits, surprised, deep = as_array(1.0), [], as_array(0.0), as_array(0.0)
+        long, lags = share > LONG, [lag[i] for i in range(solver.sizes["gap"])]
         for k, unit in enumerate(solver.units):
+            if unit.gap is not None:
+                closed = (
+                    held[k] * np.where(impulse[unit.first] > 0.0, 1.0, 0.0) if unit.kind == POINT else as_array(1.0)
+                )
+                missed_by = (gap_1[unit.gap] - (1.0 - share) * gap[unit.gap]) / np.where(long, tau, h) ** 3
+                lags[unit.gap] = np.where(closed > 0.0, lags[unit.gap] + np.where(long, missed_by, 0.0), 0.0)
             if unit.kind != POINT:
                 hits.append(as_array(0.0))
                 continue
@@ -241,6 +260,7 @@ class _Step:
             np.where(ok, held_1, held),
             np.where(ok, slid_1, slid),
             np.where(np.logical_and(ok, tau > 0.0), lasting / np.where(tau > 0.0, tau, 1.0), steady),
+            np.where(ok, vector(*lags), lag) if lags else lag,
             np.where(ok, lam + total, lam),
             np.where(ok, work + more + vector(normal, friction, zero), work),
             np.where(ok, worse, residual),
@@ -289,6 +309,7 @@ class _Step:
         held: Array,
         slid: Array,
         steady: Array,
+        lag: Array,
     ) -> Sequence[PlantState | Array]:
         """The end of a span with the impulses of contacts half way; these, normal and friction work, residual, gain."""
         plant, solver = self.plant, self.solver
@@ -296,7 +317,7 @@ class _Step:
         (u,) = plant.call(solver.velocities, begin.q, begin.v, plant.p_at(elapsed))
         geometry = self.geometry(middle.q, half)
         rows = [geometry[name] for name in ("gap", "J", "drift", "W", "mu")]
-        posed = plant.call(solver.prepare, *rows, middle.v, gap, u, fast, held, slid, steady, tau, share)
+        posed = plant.call(solver.prepare, *rows, middle.v, gap, u, fast, held, slid, steady, lag, tau, share)
         change, lam, residual = self.solve(geometry, middle.v, posed, steady * tau)
         (v,) = plant.kept(middle.v + change)
         normal, friction = plant.call(solver.account, geometry["J"], middle.v, v, lam)

@@ -42,6 +42,12 @@ def held_description(
                 f"contact {contact.name!r} does not touch at this configuration: its gap is {min(gaps[k] for k in here):.3g} m, more than "
                 f"{within:g} m. Move the body to the surface, or raise within=."
             )
+        depth = max((-float(gaps[k]) for k in touching), default=0.0)
+        if depth > within:
+            raise ModelError(
+                f"contact {contact.name!r} penetrates at this configuration by {depth:.3g} m, more than {within:g} m, and would be held so. Move the "
+                "body to the surface, or raise within=."
+            )
         for number, k in enumerate(touching, 1):
             label = contact.name if len(touching) == 1 else f"{contact.name} {number}"
             at_a, at_b = (

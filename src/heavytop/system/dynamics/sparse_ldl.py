@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, Floats, is_symbolic, to_sx
+from heavytop._arrays import Array, Flags, Floats, is_symbolic, to_sx
 
 RANK_TOLERANCE = 1e-10
 """A pivot of S = Phi M^-1 Phi^T below this share of the scale of its row counts as zero: in the metric M^-1 the row of Phi then lies within
@@ -24,6 +24,9 @@ ROUNDING = 1e-16
 """Share of the sum of all scales that is added to each: a loop that is redundant as a whole has rows of rounding errors alone, about 1e-16 of the
 others (1e-32 in S), which must not be judged by themselves."""
 
+
+INDEPENDENT = 1e-9
+"""Singular value of rows, relative to the largest, below which they depend on each other."""
 
 NEAR = 1e-3
 """Share of its scale below which a pivot indicates a nearly singular configuration."""
@@ -56,6 +59,17 @@ def scaled_compliance(Phi: Floats, M: Floats, groups: Sequence[int]) -> Floats:
 def independent_rows(Phi: Floats, M: Floats, groups: Sequence[int]) -> int:
     """Number of independent rows of Phi (m, n), by the same measure as the guarded elimination."""
     return int(np.sum(np.linalg.eigvalsh(scaled_compliance(Phi, M, groups)) > RANK_TOLERANCE))
+
+
+def dependent_rows(rows: Floats) -> Flags:
+    """Which rows (m, n) take part in a linear dependence, so that forces in them are not unique.
+
+    >>> dependent_rows(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]))
+    array([False,  True,  True])
+    """
+    left, singular, _ = np.linalg.svd(rows)
+    rank = int(np.sum(singular > INDEPENDENT * singular[0]))
+    return np.max(np.abs(left[:, rank:]), axis=1, initial=0.0) > 1e-6
 
 
 def minimum_degree(neighbours: list[set[int]], chosen: Iterable[int]) -> list[int]:
