@@ -236,6 +236,7 @@ def _functions(model: Model, law: BoundLaw | None) -> dict[str, Traced]:
     q, v, u, z = symbol("q", model.nq), symbol("v", model.nv), symbol("u", size), symbol("z", memory)
     force: Array = u
     if law is not None:
+        law.need_no_contacts("an FMU")
         given = {"t": t, "q": q, "v": v, "signal": u, "p": p, "z": z}
         force = law.traced.expressions(*(given[name] for name in law.takes))[0]
     rate = model.traced("rate").expressions(q, v, p)[0]
