@@ -96,7 +96,7 @@ def model_source(
     schedule = step_schedule(
         dynamics, Control("table") if law is None else Control("sampled", law), method, balance=False
     )
-    at = _terminals(schedule)
+    at = Terminals.of(schedule)
     if at.own:
         raise ModelError(
             f"{method.name} carries {', '.join(at.own)} from step to step: use integrator='rkmk4' for an FMU."
@@ -184,12 +184,6 @@ def sources(
 def _projects(function: Traced) -> bool:
     """Whether a function of a step returns the coordinates, and nothing else, to their manifold."""
     return function.name == "project" and tuple(function.inputs) == ("q",)
-
-
-def _terminals(schedule: Any) -> Terminals:
-    notes: dict[str, Any] = dict(schedule.notes)
-    signals = tuple((float(c), str(name)) for c, name in notes.pop("signals"))
-    return Terminals(**notes, signals=signals)
 
 
 class _Commanded(Wrapper):
