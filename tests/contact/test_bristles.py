@@ -52,6 +52,7 @@ def test_a_block_holds_without_creep_and_slides_with_the_exact_acceleration() ->
     np.testing.assert_array_equal(one.q[-1], run.q[-1, 1])
 
 
+@pytest.mark.thorough
 def test_forces_and_use_of_the_cone() -> None:
     model = bristled()
     q, v = standing(model)
@@ -64,6 +65,7 @@ def test_forces_and_use_of_the_cone() -> None:
     assert np.min(np.abs(np.abs(modes) - sideways)) < 0.2 * sideways
 
 
+@pytest.mark.thorough
 def test_friction_never_adds_energy() -> None:
     """A block thrown, spun and shaken: the dissipated energy never falls by more than the error of the integrator."""
     system = block(bristles=1e-3)
@@ -77,7 +79,9 @@ def test_friction_never_adds_energy() -> None:
     assert np.max(np.abs(run.v[-1, :, :6])) < 1e-2
 
 
-@pytest.mark.parametrize("method", ["rkmk4", "rkmk45", "ros2", "energy_momentum"])
+@pytest.mark.parametrize(
+    "method", ["rkmk4", *(pytest.param(m, marks=pytest.mark.thorough) for m in ("rkmk45", "ros2", "energy_momentum"))]
+)
 def test_a_joint_sticks_with_every_integrator(method: str) -> None:
     system = ht.System()
     system.body("slider", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
@@ -120,6 +124,7 @@ def trailer(**tyre: Any) -> ht.Model:
     return system.derive()
 
 
+@pytest.mark.thorough
 def test_a_tyre_relaxes_over_its_length() -> None:
     """At a small constant slip angle the lateral force rises as 1 - exp(-x/sigma), to that of the tyre without relaxation."""
     lagging, direct = trailer(relaxation=SIGMA), trailer()

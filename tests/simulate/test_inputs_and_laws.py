@@ -195,7 +195,7 @@ def law_with(outputs: dict[str, int], takes: dict[str, int] | None = None, **mem
         ({"control": lambda t, q, v: [0.0]}, r"A function of \(t, q, v\) can be wrapped, ht.Feedback"),
         ({"control": law_with({"force": 1})}, r"first output of a control law must be 'u' of shape \(1,\)"),
         ({"control": law_with({"u": 2})}, r"gives 'u' of shape \(2,\)"),
-        ({"control": law_with({"u": 1}, {"x": 1})}, r"may take t, q, v, signal, p, z, gains; Law takes 'x'"),
+        ({"control": law_with({"u": 1}, {"x": 1})}, r"may take t, q, v, signal, p, z, gains, contacts; Law takes 'x'"),
         ({"control": law_with({"u": 1}, {"q": 2})}, r"takes 'q' of shape \(2,\); here it has shape \(1,\)"),
         (
             {"control": law_with({"u": 1}, {"z": 1}, state_size=1)},

@@ -96,7 +96,7 @@ def model_source(
     schedule = step_schedule(
         dynamics, Control("table") if law is None else Control("sampled", law), method, balance=False
     )
-    at = _terminals(schedule)
+    at = Terminals.of(schedule)
     if at.own:
         raise ModelError(
             f"{method.name} carries {', '.join(at.own)} from step to step: use integrator='rkmk4' for an FMU."
@@ -186,12 +186,6 @@ def _projects(function: Traced) -> bool:
     return function.name == "project" and tuple(function.inputs) == ("q",)
 
 
-def _terminals(schedule: Any) -> Terminals:
-    notes: dict[str, Any] = dict(schedule.notes)
-    signals = tuple((float(c), str(name)) for c, name in notes.pop("signals"))
-    return Terminals(**notes, signals=signals)
-
-
 class _Commanded(Wrapper):
     """A law whose reference (q_R, v_R, a_R) is a signal: the inputs of the FMU."""
 
@@ -236,6 +230,7 @@ def _functions(model: Model, law: BoundLaw | None) -> dict[str, Traced]:
     q, v, u, z = symbol("q", model.nq), symbol("v", model.nv), symbol("u", size), symbol("z", memory)
     force: Array = u
     if law is not None:
+        law.need_no_contacts("an FMU")
         given = {"t": t, "q": q, "v": v, "signal": u, "p": p, "z": z}
         force = law.traced.expressions(*(given[name] for name in law.takes))[0]
     rate = model.traced("rate").expressions(q, v, p)[0]

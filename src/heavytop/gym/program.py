@@ -115,8 +115,7 @@ def _step(dynamics: Any, model: Model, task: EnvTask, action: Action) -> tuple[S
     """The step of the system with the action as its law, and the buffers of it."""
     law = bind(action, dynamics, model, None, task.period)
     made = step_schedule(dynamics, Control("sampled", law, task.substeps), as_integrator("rkmk4"), balance=False)
-    notes: dict[str, Any] = dict(made.notes)
-    return made, Terminals(**{**notes, "signals": tuple((float(c), str(n)) for c, n in notes["signals"])})
+    return made, Terminals.of(made)
 
 
 def _stepper(dynamics: Any, build: Callable[[], Schedule], parts: tuple[Any, ...], threads: int | None) -> Stepper:

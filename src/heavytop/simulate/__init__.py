@@ -8,6 +8,7 @@ from inspect import signature
 from types import ModuleType
 
 from heavytop.simulate import energy_monitor, integrators as integrators
+from heavytop.simulate.c_step import export_step as export_step
 from heavytop.simulate.contact_record import ContactRecord as ContactRecord, JointReaction as JointReaction
 from heavytop.simulate.controller import (
     ARGUMENTS,

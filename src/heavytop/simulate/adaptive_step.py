@@ -64,6 +64,8 @@ class ChosenSteps:
         work = shapes[self.at.work][0] if self.at.work is not None else 0
         self.sizes = (problem.v.shape[-1], memory, work)
         law = problem.plan.control.law
+        if law is not None:
+            law.need_no_contacts("an integrator with error control")
         outputs = 0 if law is None else sum(prod(shape) for shape in law.traced.outputs.values())
         check_room(problem, lambda: problem.q.shape[-1] + sum(self.sizes) + problem.dynamics.nu + outputs)
         self.grid = _times(problem.grid)

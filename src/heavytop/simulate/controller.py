@@ -56,7 +56,7 @@ from heavytop.compile import Kernel, Shape, Traced, on_symbols, trace, trace_of
 from heavytop.errors import ShapeError, SimulationError, unknown_name
 from heavytop.functions import Value, key, store
 
-ARGUMENTS = ("t", "q", "v", "signal", "p", "z", "gains")
+ARGUMENTS = ("t", "q", "v", "signal", "p", "z", "gains", "contacts")
 """Names a traced law may take."""
 MEMORY_OUTPUTS = ("z_next", "z_rate")
 RESERVED = ("z", "residual")
@@ -220,7 +220,8 @@ class Feedback(Brief, Value):
     ----------
     function : called with the named ``arguments`` in order; returns ``u`` or a mapping of outputs, the first of which is
         ``u``.
-    arguments : any of t, q, v, signal, p, z, gains.
+    arguments : any of t, q, v, signal, p, z, gains, and contacts: the force (3,) in N on the body of each of :attr:`.Model.sensed_contacts`, world
+        axes, one after the other; of rigid contacts the mean over the step before, of compliant ones the present one. For fixed steps.
     signal_size : m, if ``signal`` is among the arguments.
     samples : function of times (n,) that returns samples (n, m) of the signal.
     memory : initial memory (s,), if ``z`` is among the arguments.
@@ -278,6 +279,10 @@ class Feedback(Brief, Value):
         shapes = argument_shapes(model, self.signal_size, self.state_size, sum(value.size for value in own.values()))
         if unknown := [name for name in self.arguments if name not in shapes]:
             raise unknown_name("argument of Feedback", str(unknown[0]), tuple(shapes))
+        if "contacts" in self.arguments and shapes["contacts"] == (0,):
+            raise SimulationError(
+                f"Feedback takes 'contacts', but {getattr(model, 'name', 'this system')!r} has none. Add system.contact(...)."
+            )
         wanted = {name: shapes[name] for name in self.arguments}
 
         def outputs(*values: Array) -> Mapping[str, Array]:
@@ -298,6 +303,7 @@ def argument_shapes(model: Any, signal_size: int, state_size: int, gain_size: in
         "p": (len(model.parameter_names),),
         "z": (state_size,),
         "gains": (gain_size,),
+        "contacts": (3 * len(getattr(model, "sensed_contacts", ())),),
         **{name: (size,) for name, size in getattr(model, "signals", ())},
     }
 
@@ -321,6 +327,14 @@ class BoundLaw:
         """Outputs that are recorded in addition to ``u``."""
         names = list(self.traced.outputs)[1:]
         return {name: self.traced.outputs[name] for name in names if name not in MEMORY_OUTPUTS}
+
+    def need_no_contacts(self, where: str) -> None:
+        """Raise an error if the law reads contact forces, which only fixed steps keep."""
+        if "contacts" in self.takes:
+            raise SimulationError(
+                f"{type(self.law).__name__} takes 'contacts', the forces of contacts in the step before, which {where} does not have. Simulate it "
+                "with a fixed step: integrator='moreau' for rigid contacts, 'ros2' or 'rkmk4' for compliant ones."
+            )
 
     @cached_property
     def gains(self) -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ import numpy as np
 from heavytop._arrays import Array, concatenate, jacobian, shape, substitute, symbol, to_sx
 from heavytop.compile import Functions, Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
-from heavytop.errors import ModelError
+from heavytop.errors import ModelError, SimulationError
 from heavytop.functions import Value
 from heavytop.system import MANIFOLD_TOLERANCE, with_time
 
@@ -138,6 +138,15 @@ class Dynamics(Value, ABC):
     def potential(self) -> Traced | None:
         """(q, p) -> potential energy in J; None if unknown."""
         return None
+
+    @property
+    def sensed_contacts(self) -> tuple[str, ...]:
+        """Names of the contacts whose forces a law can read."""
+        return ()
+
+    def contact_sensor(self) -> Traced:
+        """(q, v, impulse, h, p) -> their forces (3 n,) in N on the bodies, world axes; impulses of rigid contacts in the step before."""
+        raise SimulationError(f"{self.name!r} has no contacts.")
 
     def compliant_contacts(self) -> Traced | None:
         """(q, v, p) -> points (k, 8) of each compliant contact by name: force and position in world axes, gap, use of friction; None without."""
@@ -371,6 +380,26 @@ class ModelDynamics(Dynamics):
     def contact_coefficients(self) -> Traced | None:
         rows = self.contact_rows()
         return None if rows is None else self._make("contact_coefficients", ("q",), {"mu": rows.friction})
+
+    @property
+    def sensed_contacts(self) -> tuple[str, ...]:
+        return self.model.sensed_contacts
+
+    def contact_sensor(self) -> Traced:
+        e, h, found = self.model.expressions, symbol("h"), {}
+        rows = self.contact_rows()
+        impulse = symbol("impulse", 0 if rows is None else sum(unit.size for unit in rows.units))
+        if rows is not None:
+            axes = rows.world_points()["axes"]
+            for k, unit in enumerate(rows.units[: len(rows.points)]):
+                force = found.get(unit.name, np.zeros(3))
+                for i in range(unit.size):
+                    force = force + impulse[unit.first + i] / h * axes[k, 3 * i : 3 * i + 3]
+                found[unit.name] = force
+        found |= {name: sum(x[k, :3] for k in range(shape(x)[0])) for name, x in e.contact_forces().items()}
+        forces = concatenate(np.zeros(0), *(found[name] for name in self.sensed_contacts))
+        inputs = {"q": e.q, "v": e.v, "impulse": impulse, "h": h, "p": e.p}
+        return trace_of("contact_sensor", inputs, {"contacts": forces})
 
     def contact_jacobian(self) -> Traced | None:
         rows = self.contact_rows()

@@ -320,6 +320,7 @@ def _law(
         return concatenate(np.zeros(0), *(np.reshape(s["p"][n.index], (1,)) for n in numbers if n.kind == kind))
 
     if law is not None:
+        law.need_no_contacts("a live page")
         p = part(s["p"], 0, known - time)
         seen = s | {"p": concatenate(p, s["p"][-1:]) if time else p, "gains": entries("gain")}
         outputs = dict(

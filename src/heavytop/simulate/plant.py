@@ -527,7 +527,7 @@ class Plant:
 
     def law_arguments(self, law: BoundLaw, state: PlantState, c: float | Array) -> list[Array]:
         """The arguments of a law at a stage."""
-        p = self.p_at(c) if "p" in law.takes else self.p
+        p = self.p_at(c) if {"p", "contacts"} & set(law.takes) else self.p
         sources: dict[str, Callable[[], Array]] = {
             "t": lambda: self._time(c),
             "q": lambda: state.q,
@@ -535,9 +535,17 @@ class Plant:
             "signal": lambda: self.slots.read(self.signal(c if isinstance(c, float) else 0.5)),
             "p": lambda: p,
             "gains": lambda: self.slots.read(self.gains),  # type: ignore
+            "contacts": lambda: self.contact_forces(state, p),
             "z": lambda: state.of(self.memory) if self.memory in self.flats else self.slots.read(self.memory),  # type: ignore
         }
         return [sources[name]() for name in law.takes]
+
+    def contact_forces(self, state: PlantState, p: Array) -> Array:
+        """Forces (3 n,) of contacts that laws read: rigid ones in the step before, compliant ones at the state."""
+        function = self.dynamics.contact_sensor()
+        rows = function.inputs["impulse"][0]
+        impulse = state.own["impulse"] if "impulse" in self.carried else np.zeros(rows)
+        return self.call(function, state.q, state.v, impulse, self.h, p)[0]
 
     def _time(self, c: float | Array) -> Array:
         """t + c h."""

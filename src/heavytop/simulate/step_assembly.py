@@ -158,6 +158,7 @@ class _Assembly:
             "z": plant.memory,
             "gains": plant.gains,
             "signal": plant.signal(0.0) if "signal" in law.takes else None,
+            "contacts": self._contacts(tape) if "contacts" in law.takes else None,
         }
         targets = {"u": plant.u, "z_next": self.memory_next, **self.channels}
         outputs = [
@@ -165,6 +166,12 @@ class _Assembly:
         ]
         inputs = [slot for name in law.takes if (slot := sources[name]) is not None]
         tape.call(law.traced, inputs, outputs, plant.control.every)
+
+    def _contacts(self, tape: Tape) -> Slot:
+        """Forces of contacts that a law reads at the start of the step."""
+        plant = self.plant
+        plant.tape = tape
+        return tape.value(plant.contact_forces(plant.state(), plant.p_at(0.0)), "contacts").slot
 
     def _observe(self, tape: Tape) -> None:
         """Values of events, and further outputs of the motion function."""

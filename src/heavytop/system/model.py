@@ -970,6 +970,20 @@ class Model(Value, Shown):
         return model
 
     @property
+    def sensed_contacts(self) -> tuple[str, ...]:
+        """Names of the contacts whose forces laws read with ``contacts``: rigid ones, then compliant ones.
+
+        >>> import heavytop as ht
+        >>> system = ht.System()
+        >>> system.body("foot", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+        >>> system.ground(friction=0.5)
+        >>> system.contact("foot", "ground", ht.Sphere(0.02))
+        >>> system.derive(native=False).sensed_contacts
+        ('foot',)
+        """
+        return (*(c.name for c in self.description.contacts), *self.compliant_contacts)
+
+    @property
     def compliant_contacts(self) -> tuple[str, ...]:
         """Names of the compliant contacts."""
         return tuple(e.contact.name for e in self.description.elements if isinstance(e, CompliantContact))

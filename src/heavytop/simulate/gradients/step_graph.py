@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import lcm
-from typing import Any
 
 from heavytop._arrays import symbol
 from heavytop.compile import TIME, Call, Repeat, Schedule, trace_of
@@ -46,9 +45,7 @@ class StepGraph:
     @classmethod
     def of(cls, schedule: Schedule, stationary: Iterable[tuple[str, str]] = (), keeps: bool = False) -> StepGraph:
         """The graph of a step; with the clock and the step size as tables."""
-        notes: dict[str, Any] = dict(schedule.notes)
-        signals = tuple((float(c), str(name)) for c, name in notes.pop("signals"))
-        terminals = Terminals(**notes, signals=signals)
+        terminals = Terminals.of(schedule)
         timed = replace(
             schedule,
             buffers={**schedule.buffers, CLOCK: ()},

@@ -220,6 +220,7 @@ def law(model: Any, control: Any, reference: Any = None) -> Callable[..., Any]:
         )
     known = {"t": None, "q": None, "v": None, "p": dynamics.parameter_vector()}
     known["gains"] = np.concatenate([x.reshape(-1) for x in bound.gains.values()]) if bound.gains else None
+    bound.need_no_contacts("a law alone")
     given = [name for name in bound.takes if name in ("t", "q", "v")]
     fixed = tuple(known[name] for name in bound.takes)
     function = TracedFunction(bound.traced, [k for k, name in enumerate(bound.takes) if name in given], ["u"])
