@@ -440,13 +440,15 @@ const liveMain = async () => {
       });
     pen.globalAlpha = 1;
     if (!single) {
+      const view = multiply(lens, live.root);
       pen.fillStyle = palette.roles["path 0"][theme()];
       pen.globalAlpha = 0.6;
-      for (let row = 1; row < live.count; row++) {
+      for (let row = 0; row < live.count; row++) {
         const tips = motion.functions.tips(motion.q.subarray(row * live.nq, (row + 1) * live.nq), motion.parameters(row))[0];
         for (let i = 0; i < tips.length; i += 3) {
-          const [x, y] = project(rotate(live.root, tips.subarray(i, i + 3)));
-          pen.fillRect(x - 1.5, y - 1.5, 3, 3);
+          const [x, y, z] = [tips[i], tips[i + 1], tips[i + 2]], part = (j) => view[j] * x + view[4 + j] * y + view[8 + j] * z + view[12 + j];
+          const w = part(3);
+          pen.fillRect(((part(0) / w + 1) / 2) * width - 1.5, ((1 - part(1) / w) / 2) * height - 1.5, 3, 3);
         }
       }
       pen.globalAlpha = 1;
@@ -615,9 +617,9 @@ const liveMain = async () => {
     const margins = { left, right: right > 0.22 * windows[0].plot.width ? 14 : right };
     for (const w of windows) w.draw(motion.time, windowSpan(), margins);
   };
-  const update = (elapsed = 0, force = true) => {
+  const update = (elapsed = 0, force = true, paint = true) => {
     place();
-    stage.setTime(stage.time, elapsed);
+    if (paint) stage.setTime(stage.time, elapsed);
     sketch();
     const now = performance.now();
     if (force || now - drawn > 90) {
@@ -660,6 +662,16 @@ const liveMain = async () => {
     if (!motion.problem || motion.q.every(Number.isFinite)) collect();
     return whole * motion.h;
   };
+  // All trajectories of a batch move as points in every frame; the bodies of the first are painted in 3-D at most a fifth of the time, which matters
+  // where a machine paints without a graphics processor. The longest frame since the last painting is about the time that it took.
+  let painted = 0, longest = 0;
+  const due = (stamp, elapsed) => {
+    longest = Math.max(longest, elapsed > 0.025 ? 1000 * elapsed : 0);
+    if (!single && stamp - painted < 5 * longest) return false;
+    painted = stamp;
+    longest *= 0.7;
+    return true;
+  };
   const tick = (stamp) => {
     if (!state.playing) return;
     const elapsed = last === null ? 1 / 60 : Math.min((stamp - last) / 1000, 0.1);
@@ -668,7 +680,7 @@ const liveMain = async () => {
     state.pace = state.pace === undefined || elapsed <= 0 ? state.speed : 0.95 * state.pace + (0.05 * gone) / elapsed;
     state.frames++;
     if (motion.problem) play(false);
-    update(elapsed, !state.playing);
+    update(elapsed, !state.playing, due(stamp, elapsed) || !state.playing);
     if (state.playing) requestAnimationFrame(tick);
   };
   const play = (on) => {
