@@ -356,7 +356,14 @@ const liveMain = async () => {
   const scaled = (m, s) => m.map((x, i) => (i < 12 ? x * s : x));
   const apply = (m, [x, y, z]) => [0, 1, 2].map((i) => m[i] * x + m[4 + i] * y + m[8 + i] * z + m[12 + i]);
   const rotate = (m, [x, y, z]) => [0, 1, 2].map((i) => m[i] * x + m[4 + i] * y + m[8 + i] * z);
+  const tipsOf = (row) => motion.functions.tips(motion.q.subarray(row * live.nq, (row + 1) * live.nq), motion.parameters(row))[0];
   const inverse = (m, p) => { const d = p.map((x, i) => x - m[12 + i]); return [0, 1, 2].map((i) => m[4 * i] * d[0] + m[4 * i + 1] * d[1] + m[4 * i + 2] * d[2]); };
+  // the overview of a batch shows where all trajectories start
+  if (!single)
+    for (let row = 0; row < live.count; row++) {
+      const tips = tipsOf(row);
+      for (let i = 0; i < tips.length; i += 3) stage.seen.push(rotate(live.root, tips.subarray(i, i + 3)));
+    }
   let poses = [];
   const posesOf = (q, p) => motion.functions.poses(q, p).map((rows) => multiply(live.root, column(rows)));
   // In the overview the camera goes back where a body leaves the picture.
@@ -444,7 +451,7 @@ const liveMain = async () => {
       pen.fillStyle = palette.roles["path 0"][theme()];
       pen.globalAlpha = 0.6;
       for (let row = 0; row < live.count; row++) {
-        const tips = motion.functions.tips(motion.q.subarray(row * live.nq, (row + 1) * live.nq), motion.parameters(row))[0];
+        const tips = tipsOf(row);
         for (let i = 0; i < tips.length; i += 3) {
           const [x, y, z] = [tips[i], tips[i + 1], tips[i + 2]], part = (j) => view[j] * x + view[4 + j] * y + view[8 + j] * z + view[12 + j];
           const w = part(3);
