@@ -1,13 +1,17 @@
-"""Live pages: a step in WebAssembly compared with the same step as native code, and the work of a frame for many trajectories."""
+"""Live pages: a step in WebAssembly compared with the same step as native code, and a frame of many trajectories, in node and in Chromium."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import subprocess
 from base64 import b64encode
 from collections.abc import Sequence
 from importlib import resources
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -21,7 +25,7 @@ from heavytop_bench.measure import BenchEffort, best_times
 from heavytop_bench.peers import Peer
 from heavytop_bench.report import BenchReport
 
-TITLE = "live pages: steps in WebAssembly (node), one core"
+TITLE = "live pages: steps in WebAssembly, one core"
 SYSTEMS = ("double-pendulum", "heavy-top", "panda", "four-bars:2", "tricopter-load")
 CROWDS = {"double-pendulum": 1000, "quadcopter with regulator": 200}
 FRAME = 1 / 60
@@ -30,6 +34,8 @@ TIMES = 3.0
 """Largest time of a step relative to native code with one lane."""
 NOTES = (
     "step: the step of the page with watch, hand and balance, in node and as native code with one lane; processor time, the least of several.",
+    "frames in Chromium: displayed frames of the page (1400 x 900, headless, painted without a graphics processor) per second of processor time of all "
+    "of its processes; on a busy machine frames are late, hold more motion and cost more.",
     "frame: all steps of 1/60 s of motion and the places of the bodies of every trajectory, without drawing.",
     "node compiles in the background: the first tenth of a second does not count.",
 )
@@ -57,6 +63,23 @@ const wait = new Promise((done) => setTimeout(done, 100));
   console.log(JSON.stringify({ best, problem: motion.problem }));
 })();
 """
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--enable-unsafe-swiftshader",
+    "--enable-logging=stderr",
+    "--window-size=1400,900",
+)
+COUNTED = 60, 240
+"""Frames after which counting begins and ends."""
+COUNTER = """<script>{ const [first, last] = %s;
+const count = () => { const frames = window.heavytop?.state?.frames ?? 0;
+  if (frames === first || frames === last) console.log(`frames ${frames}`);
+  if (frames < last) requestAnimationFrame(count); };
+count(); }</script>"""
 
 
 def run(effort: BenchEffort, peers: Sequence[Peer] | None = None) -> BenchReport:
@@ -104,6 +127,56 @@ def _frame(report: BenchReport, node: str, name: str, count: int, rounds: int) -
     seconds, _ = _in_node(node, made, round(FRAME / step), rounds)
     report.row(system=f"{count:,} of {name}", frame_ms=1e3 * seconds, frames_per_second=1.0 / max(seconds, 1e-9))
     report.limit(f"work of a frame: {count:,} of {name}", 1e3 * seconds, 1e3 * FRAME, "ms")
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None or not Path("/proc/self/stat").exists():
+        report.missing.append("chromium on Linux")
+    elif count == CROWDS[name]:
+        frames = _frames(browser, made)
+        report.row(system=f"{count:,} of {name} in Chromium", frame_ms=1e3 / frames, frames_per_second=frames)
+        report.limit(f"frame in Chromium: {count:,} of {name}", 1e3 / frames, 1e3 * FRAME, "ms")
+
+
+def _frames(browser: str, made: Run) -> float:
+    """Frames of the live page of a run per second of processor time."""
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        page = Path(str(made.show(Path(folder, "crowd.html"), live=True)))
+        with page.open("a", encoding="utf-8") as file:
+            file.write(COUNTER % list(COUNTED))
+        command = [browser, *FLAGS, f"--user-data-dir={folder}/profile", page.as_uri()]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        used: dict[int, float] = {}
+        try:
+            for line in process.stderr:
+                if found := re.search(r'"frames (\d+)"', line):
+                    used[int(found[1])] = _processor_time(process.pid)
+                if COUNTED[1] in used:
+                    break
+        finally:
+            process.terminate()
+            process.wait()
+    first, last = COUNTED
+    return (last - first) / (used[last] - used[first])
+
+
+def _processor_time(root: int) -> float:
+    """Seconds that a process and its descendants have used (Linux)."""
+    children: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        number = int(entry.parent.name)
+        children.setdefault(int(fields[1]), []).append(number)
+        ticks[number] = int(fields[11]) + int(fields[12])
+    total, left = 0, [root]
+    while left:
+        number = left.pop()
+        total += ticks.get(number, 0)
+        left += children.get(number, [])
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def _in_node(node: str, made: Run, steps: int, rounds: int) -> tuple[float, int]:

@@ -356,7 +356,14 @@ const liveMain = async () => {
   const scaled = (m, s) => m.map((x, i) => (i < 12 ? x * s : x));
   const apply = (m, [x, y, z]) => [0, 1, 2].map((i) => m[i] * x + m[4 + i] * y + m[8 + i] * z + m[12 + i]);
   const rotate = (m, [x, y, z]) => [0, 1, 2].map((i) => m[i] * x + m[4 + i] * y + m[8 + i] * z);
+  const tipsOf = (row) => motion.functions.tips(motion.q.subarray(row * live.nq, (row + 1) * live.nq), motion.parameters(row))[0];
   const inverse = (m, p) => { const d = p.map((x, i) => x - m[12 + i]); return [0, 1, 2].map((i) => m[4 * i] * d[0] + m[4 * i + 1] * d[1] + m[4 * i + 2] * d[2]); };
+  // the overview of a batch shows where all trajectories start
+  if (!single)
+    for (let row = 0; row < live.count; row++) {
+      const tips = tipsOf(row);
+      for (let i = 0; i < tips.length; i += 3) stage.seen.push(rotate(live.root, tips.subarray(i, i + 3)));
+    }
   let poses = [];
   const posesOf = (q, p) => motion.functions.poses(q, p).map((rows) => multiply(live.root, column(rows)));
   // In the overview the camera goes back where a body leaves the picture.
@@ -440,13 +447,15 @@ const liveMain = async () => {
       });
     pen.globalAlpha = 1;
     if (!single) {
+      const view = multiply(lens, live.root);
       pen.fillStyle = palette.roles["path 0"][theme()];
       pen.globalAlpha = 0.6;
-      for (let row = 1; row < live.count; row++) {
-        const tips = motion.functions.tips(motion.q.subarray(row * live.nq, (row + 1) * live.nq), motion.parameters(row))[0];
+      for (let row = 0; row < live.count; row++) {
+        const tips = tipsOf(row);
         for (let i = 0; i < tips.length; i += 3) {
-          const [x, y] = project(rotate(live.root, tips.subarray(i, i + 3)));
-          pen.fillRect(x - 1.5, y - 1.5, 3, 3);
+          const [x, y, z] = [tips[i], tips[i + 1], tips[i + 2]], part = (j) => view[j] * x + view[4 + j] * y + view[8 + j] * z + view[12 + j];
+          const w = part(3);
+          pen.fillRect(((part(0) / w + 1) / 2) * width - 1.5, ((1 - part(1) / w) / 2) * height - 1.5, 3, 3);
         }
       }
       pen.globalAlpha = 1;
@@ -615,9 +624,9 @@ const liveMain = async () => {
     const margins = { left, right: right > 0.22 * windows[0].plot.width ? 14 : right };
     for (const w of windows) w.draw(motion.time, windowSpan(), margins);
   };
-  const update = (elapsed = 0, force = true) => {
+  const update = (elapsed = 0, force = true, paint = true) => {
     place();
-    stage.setTime(stage.time, elapsed);
+    if (paint) stage.setTime(stage.time, elapsed);
     sketch();
     const now = performance.now();
     if (force || now - drawn > 90) {
@@ -660,6 +669,16 @@ const liveMain = async () => {
     if (!motion.problem || motion.q.every(Number.isFinite)) collect();
     return whole * motion.h;
   };
+  // All trajectories of a batch move as points in every frame; the bodies of the first are painted in 3-D at most a fifth of the time, which matters
+  // where a machine paints without a graphics processor. The longest frame since the last painting is about the time that it took.
+  let painted = 0, longest = 0;
+  const due = (stamp, elapsed) => {
+    longest = Math.max(longest, elapsed > 0.025 ? 1000 * elapsed : 0);
+    if (!single && stamp - painted < 5 * longest) return false;
+    painted = stamp;
+    longest *= 0.7;
+    return true;
+  };
   const tick = (stamp) => {
     if (!state.playing) return;
     const elapsed = last === null ? 1 / 60 : Math.min((stamp - last) / 1000, 0.1);
@@ -668,7 +687,7 @@ const liveMain = async () => {
     state.pace = state.pace === undefined || elapsed <= 0 ? state.speed : 0.95 * state.pace + (0.05 * gone) / elapsed;
     state.frames++;
     if (motion.problem) play(false);
-    update(elapsed, !state.playing);
+    update(elapsed, !state.playing, due(stamp, elapsed) || !state.playing);
     if (state.playing) requestAnimationFrame(tick);
   };
   const play = (on) => {
