@@ -308,7 +308,8 @@ def global_error(kind: str, rng: np.random.Generator) -> float:
     true = ht.simulate(
         model, (q, v), until, until / records / finer, "rkmk8", parameters=p, record_every=finer, balance=False
     )
-    assert run.outcome.ok and true.outcome.ok
+    assert run.outcome.ok
+    assert true.outcome.ok
     tolerated = 0.01 * rtol + rtol * np.maximum.accumulate(np.abs(true.v))
     errors = np.concatenate([c.difference(true.q, run.q) / rtol, (run.v - true.v) / tolerated], axis=-1)
     return float(np.max(np.sqrt(np.mean(errors**2, axis=-1))))

@@ -380,7 +380,8 @@ def simulate(
         evaluated in every stage.
     events : :class:`~heavytop.simulate.Event`, function of (t, q, v), or several.
     balance : whether to integrate and record the work of inputs, drivers and dissipation; None: for single trajectories, with ``rkmk45``, and
-        where there are loops, constraints or drivers. Unless it is False, the balance of energy is monitored (:mod:`heavytop.simulate.energy_monitor`).
+        where there are loops, constraints or drivers. Unless it is False, the balance of energy is monitored
+        (:mod:`heavytop.simulate.energy_monitor`).
     start_time : time of the start in s.
     raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of reporting it in
         the outcome.
