@@ -294,43 +294,40 @@ def controlled(kind: str) -> tuple[ht.Model, float]:
     return system.derive(), 5.0
 
 
-def local_error(kind: str, rng: np.random.Generator) -> float:
-    """True error of one accepted step of a random run of rkmk45, relative to what was tolerated."""
+def global_error(kind: str, rng: np.random.Generator) -> float:
+    """Largest true error at a record of a random run of rkmk45, relative to what was tolerated."""
     model, fast = controlled(kind)
-    c = model.coordinates
-    q = c.retract(c.neutral(), rng.normal(size=c.nv))
+    c, records = model.coordinates, 10
+    q = c.retract(c.neutral(), rng.normal(size=c.nv) * ([0.01, 1.0] if kind == "stiff" else 1.0))
     v = rng.normal(size=model.nv) * fast * 10 ** rng.uniform(-1, 0)
     p = {"stiffness": 10 ** rng.uniform(2, 6), "damping": 10 ** rng.uniform(-1, 3.5)} if kind == "stiff" else {}
-    rtol = 10 ** rng.uniform(-11, -3)
-
-    def after(attempts: int) -> tuple[float, np.ndarray, np.ndarray]:
-        method = ht.RKMK45(rtol=rtol, atol=0.01 * rtol, max_steps=attempts)
-        run = ht.simulate(model, (q, v), 100.0, 0.05, method, parameters=p, balance=False)
-        assert run.outcome.ending.value == "step_limit"
-        return run.t[-1], run.q[-1], run.v[-1]
-
-    attempts = int(rng.integers(6, 60))
-    t0, q0, v0 = after(attempts)
-    ends = (after(k) for k in range(attempts + 1, attempts + 30))
-    t1, q1, v1 = next(end for end in ends if end[0] > t0)
-    true = ht.simulate(model, (q0, v0), t1, (t1 - t0) / 40, "rkmk8", parameters=p, start_time=t0, balance=False)
-    velocity = (v1 - true.v[-1]) / (0.01 * rtol + rtol * np.maximum(np.abs(v0), np.abs(v1)))
-    return float(np.sqrt(np.mean(np.concatenate([c.difference(true.q[-1], q1) / rtol, velocity]) ** 2)))
+    rtol, until = 10 ** rng.uniform(-10, -3), 10 ** rng.uniform(-0.5, 0.5)
+    method = ht.RKMK45(rtol=rtol, atol=0.01 * rtol)
+    run = ht.simulate(model, (q, v), until, until / records, method, parameters=p)
+    finer = max(4 * run.timing.steps, 200) // records + 1
+    true = ht.simulate(
+        model, (q, v), until, until / records / finer, "rkmk8", parameters=p, record_every=finer, balance=False
+    )
+    assert run.outcome.ok
+    assert true.outcome.ok
+    tolerated = 0.01 * rtol + rtol * np.maximum.accumulate(np.abs(true.v))
+    errors = np.concatenate([c.difference(true.q, run.q) / rtol, (run.v - true.v) / tolerated], axis=-1)
+    return float(np.max(np.sqrt(np.mean(errors**2, axis=-1))))
 
 
 @pytest.mark.thorough
 def test_error_control_keeps_its_tolerance() -> None:
     rng = np.random.default_rng(1)
-    assert max(local_error("top", rng) for _ in range(10)) < 3.0
+    assert max(global_error("top", rng) for _ in range(10)) < 3.0
 
 
 @pytest.mark.thorough
 def test_error_control_keeps_its_tolerance_on_200_problems() -> None:
     rng = np.random.default_rng(0)
     kinds = ("matrix", "quaternion", "top", "stiff", "crane", "arm")
-    errors = np.array([local_error(kind, rng) for kind in kinds for _ in range(34)])
+    errors = np.array([global_error(kind, rng) for kind in kinds for _ in range(34)])
     assert np.mean(errors <= 3.0) >= 0.99
-    assert np.median(errors) < 0.2
+    assert np.median(errors) < 1.0
 
 
 @pytest.mark.thorough

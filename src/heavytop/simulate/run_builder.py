@@ -141,7 +141,7 @@ def _outcomes(
     problem: RunProblem, recording: Recording, unbalanced: dict[tuple[int, ...], Ledger | Watched]
 ) -> tuple[np.ndarray, Outcome]:
     """How each trajectory ended (*batch), and their summary."""
-    usual = _usual_outcome(recording)
+    usual = _usual_outcome(recording, problem.watched)
     outcomes = np.empty(problem.batch, dtype=object)
     outcomes[...] = usual
     if not recording.has_early_ends:
@@ -160,8 +160,8 @@ def _outcomes(
     return outcomes, summary(early, usual, problem.count)
 
 
-def _usual_outcome(recording: Recording) -> Outcome:
-    """Of all trajectories that went as far as the run did."""
+def _usual_outcome(recording: Recording, watched: bool) -> Outcome:
+    """Of all trajectories that went as far as the run did; where their energy should be ``watched`` and is not, it says so."""
     reached = recording.reached
     if recording.interrupted:
         return Outcome(Ending.interrupted, f"stopped from outside at t = {reached:.6g} s", reached)
@@ -169,7 +169,8 @@ def _usual_outcome(recording: Recording) -> Outcome:
         text = f"the limit of steps was reached at t = {reached:.6g} s. Loosen the tolerance or raise max_steps"
         return Outcome(Ending.step_limit, text, reached)
     spins = f"; steps of up to {recording.turns:.2g} turns" if recording.turns > HALF_A_TURN else ""
-    return Outcome(Ending.finished, f"reached t = {reached:.6g} s{spins}", reached)
+    unwatched = "; the balance of energy is not monitored" if watched and recording.ledger is None else ""
+    return Outcome(Ending.finished, f"reached t = {reached:.6g} s{spins}{unwatched}", reached)
 
 
 def _early_outcome(

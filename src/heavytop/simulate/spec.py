@@ -273,7 +273,7 @@ class RunSpec(Value):
         batch = _batch(q, v, p, memory, plan.table, () if law is None else _signal_axes(plan, start_time), flat)
         balance = self.balance
         if balance is None:
-            balance = not batch or parts.monitored
+            balance = not batch or parts.monitored or parts.integrator.chooses_step
         problem = RunProblem(
             dynamics,
             parts.integrator,
@@ -379,8 +379,9 @@ def simulate(
     hold : "zero-order": the law is sampled every ``control_step`` (default: every step) and held; "continuous": it is
         evaluated in every stage.
     events : :class:`~heavytop.simulate.Event`, function of (t, q, v), or several.
-    balance : whether to integrate and record the work of inputs, drivers and dissipation; None: for single trajectories, and where there are
-        loops, constraints or drivers. Unless it is False, the balance of energy is monitored (:mod:`heavytop.simulate.energy_monitor`).
+    balance : whether to integrate and record the work of inputs, drivers and dissipation; None: for single trajectories, with ``rkmk45``, and
+        where there are loops, constraints or drivers. Unless it is False, the balance of energy is monitored
+        (:mod:`heavytop.simulate.energy_monitor`).
     start_time : time of the start in s.
     raise_on_failure : raise :class:`~heavytop.errors.SimulationError` when a trajectory diverges, instead of reporting it in
         the outcome.
