@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from importlib.util import find_spec
 
 _FEW = 4
 """Most names in a suggestion."""
@@ -62,6 +63,25 @@ class IdentificationError(HeavytopError, ValueError):
 
 class SweepError(HeavytopError, ValueError):
     """An impossible sweep, or a store that belongs to another sweep."""
+
+
+class MissingPackageError(HeavytopError, ImportError):
+    """A package of an extra that is not installed."""
+
+
+EXTRAS: dict[str, tuple[str, ...]] = {"plot": ("matplotlib",), "data": ("xarray", "pandas", "h5netcdf")}
+
+
+def require_extra(extra: str, purpose: str) -> None:
+    """Raise a MissingPackageError if a package of an extra is not installed.
+
+    >>> require_extra("plot", "a figure")
+    """
+    missing = [name for name in EXTRAS[extra] if find_spec(name) is None]
+    if missing:
+        raise MissingPackageError(
+            f"{purpose} needs the package {missing[0]!r}, which is not installed: pip install 'heavytop[{extra}]'."
+        )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from typer import Option
 from heavytop.cli.choices import JSON
 from heavytop.cli.terminal import FAILURE, console, print_json, reported
 
-PACKAGES = ("numpy", "scipy", "casadi", "llvmlite", "sympy", "typer", "rich", "xarray", "h5netcdf", "matplotlib", "k3d")
+PACKAGES = ("numpy", "scipy", "casadi", "llvmlite", "sympy", "typer", "rich", "k3d", "matplotlib", "xarray", "h5netcdf")
 
 
 @reported
@@ -30,6 +30,7 @@ def doctor(
     - `heavytop doctor`
     - `heavytop doctor --clear-cache`
     """
+    from rich.markup import escape
     from rich.table import Table
 
     screen = console(stderr=json)
@@ -44,7 +45,7 @@ def doctor(
         table.add_column(style="dim")
         table.add_column()
         for row in facts.items():
-            table.add_row(*row)
+            table.add_row(*map(escape, row))
         screen.print(table)
         screen.print()
     results = []
@@ -84,7 +85,7 @@ def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
-        return "(missing)"
+        return "not installed"
 
 
 def _processor() -> str:

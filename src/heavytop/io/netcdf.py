@@ -15,7 +15,7 @@ from heavytop._checksum import check_sealed_file, seal
 from heavytop._files import NETCDF, check_ending, whole_file
 from heavytop._format import printable
 from heavytop._memory import available_memory
-from heavytop.errors import FileFormatError
+from heavytop.errors import FileFormatError, require_extra
 
 if TYPE_CHECKING:
     import pandas
@@ -42,6 +42,7 @@ def to_xarray(run: Run) -> xarray.Dataset:
     >>> data.q.sel(coordinate="rod.angle").sizes["time"]
     11
     """
+    require_extra("data", "a run as a dataset")
     import xarray
 
     from heavytop.simulate import Ending
@@ -101,6 +102,7 @@ def to_dataframe(run: Run) -> pandas.DataFrame:
     >>> table.shape, table.index.name, table.attrs["units"]["theta.angle"]
     ((3, 5), 'time', 'rad')
     """
+    require_extra("data", "a run as a table")
     import pandas
 
     columns: dict[str, np.ndarray] = {}
@@ -171,6 +173,7 @@ def save_run(run: Run, path: str | Path) -> None:
     True
     """
     check_ending(path, NETCDF, "a netCDF file", " run.to_dataframe().to_csv(path) writes a table of text.")
+    require_extra("data", "a netCDF file")
     needed, room = sum(array.nbytes for array in (run.q, run.v, run.u, *run.channels.values())), available_memory()
     if needed > room:
         raise FileFormatError(
@@ -214,6 +217,7 @@ def load_run(path: str | Path, *, checked: bool = True) -> Run:
     ...
     pendulum
     """
+    require_extra("data", "a netCDF file")
     import xarray
 
     source = _existing(path)

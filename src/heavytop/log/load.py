@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._format import listed
-from heavytop.errors import FileFormatError, unknown_name
+from heavytop.errors import FileFormatError, require_extra, unknown_name
 from heavytop.geometry import quaternion, quaternion_from_rotation
 from heavytop.io.conventions import pose_from_ned
 from heavytop.log.log_map import ATTITUDE, TIME_UNITS, UNITS, LogMap, SignalMap
@@ -75,6 +75,7 @@ def load_log(
     """
     if rate is not None and not (isinstance(rate, int | float) and isfinite(rate) and rate > 0):
         raise FileFormatError(f"rate must be a positive number of samples per second, got {rate!r}.")
+    require_extra("data", "a log")
     tables = read_tables(path)
     if map is None and tables.format == OWN_LIBRARY:
         return _own(tables, str(path))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._files import typed_errors, write_whole
-from heavytop.errors import FileFormatError, SimulationError
+from heavytop.errors import FileFormatError, SimulationError, require_extra
 from heavytop.simulate import NO_WORK, lacks_work
 
 if TYPE_CHECKING:
@@ -254,6 +254,7 @@ def new_figure(width: float, height: float) -> Figure:
     >>> new_figure(3.0, 2.0)._repr_png_()[1:4]
     b'PNG'
     """
+    require_extra("plot", "a figure")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

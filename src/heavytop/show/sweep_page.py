@@ -330,10 +330,10 @@ def _parallel(result: Result, varied: list[str], names: list[str]) -> tuple[str,
     for values in columns.values():
         low, high = _range(values)
         scaled.append((values - low) / (high - low) if high > low else np.full(len(values), 0.5))
+    figure = new_figure(max(1.45 * len(columns), 6), 4.2)
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    figure = new_figure(max(1.45 * len(columns), 6), 4.2)
     axis = figure.subplots()
     first = names[0]
     shades = ScalarMappable(Normalize(*_range(columns[first])), "viridis")

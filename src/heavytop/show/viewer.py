@@ -10,11 +10,13 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from heavytop.errors import MissingPackageError
 from heavytop.show import palette
 from heavytop.show.meshes import Floats, Surface, cone, cylinder, disc, merge, revolve, sweep
 from heavytop.show.pack import interpolate
@@ -22,6 +24,22 @@ from heavytop.show.scene import Body, Scene, Spin
 
 TRAIL_SAMPLES = 700
 TRAIL_SIDES = 6
+SETTINGS = {
+    "cameraAutoFit": False,
+    "gridAutoFit": False,
+    "gridVisible": False,
+    "menuVisibility": False,
+    "axesHelper": 0,
+    "clearColor": -1,
+    "camera": [],
+    "cameraMode": "orbit",
+    "cameraFov": 38.0,
+    "cameraDampingFactor": 0.0,
+    "lighting": 1.5,
+    "antialias": 3,
+    "logarithmicDepthBuffer": False,
+    "renderOnChange": False,
+}
 
 
 @dataclass(frozen=True)
@@ -178,47 +196,52 @@ def _strip(
 
 def snapshot(meshes: dict[str, Surface]) -> bytes:
     """The meshes as K3D's compressed binary snapshot, without its grid, axes, menu and automatic camera."""
-    import k3d
+    import msgpack
 
-    plot: Any = k3d.plot(  # pyright: ignore[reportCallIssue]  (a module of the same name hides the function)
-        camera_auto_fit=False,
-        grid_auto_fit=False,
-        grid_visible=False,
-        menu_visibility=False,
-        axes_helper=0,
-        background_color=-1,
-        camera_mode="orbit",
-        camera_fov=38.0,
-        lighting=1.5,
-        logarithmic_depth_buffer=False,
-        render_on_change=False,
-        camera_damping_factor=0.0,
-    )
+    objects: list[dict[str, Any]] = []
     for name, mesh in meshes.items():
         color, _, opacity = palette.look(mesh.role)
-        plot += k3d.mesh(
-            mesh.vertices.astype(np.float32),
-            mesh.faces.astype(np.uint32),
-            normals=mesh.normals.astype(np.float32),
-            color=int(color[1:], 16),
-            opacity=opacity,
-            flat_shading=False,
-            side="double",
-            roughness=0.62,
-            name=name,
-        )
+        look = {
+            "color": int(color[1:], 16),
+            "opacity": opacity,
+            "roughness": 0.62,
+            "side": "double",
+            "flat_shading": False,
+        }
+        arrays = {"vertices": _array(mesh.vertices, "float32"), "indices": _array(mesh.faces, "uint32")}
+        objects.append(_object(name, "Mesh") | look | arrays | {"normals": _array(mesh.normals, "float32")})
     # the page uses the unlit material of this line for ground, shadows and paths
-    plot += k3d.line(np.zeros((2, 3), dtype=np.float32), shader="simple", name="plain")
-    return plot.get_binary_snapshot(compression_level=9)
+    empty = dict.fromkeys(("attribute", "color_map", "colors"), _array(np.zeros(0), "float32"))
+    line = {"vertices": _array(np.zeros((2, 3)), "float32"), "shader": "simple", "color": 255, "opacity": 1.0}
+    objects.append(_object("plain", "Line") | line | empty)
+    for number, made in enumerate(objects, start=1):
+        made["id"] = number
+    content = {"objects": objects, "chunkList": {}, "plot": SETTINGS}
+    packed: Any = msgpack.packb(content)
+    return zlib.compress(packed, 9)
+
+
+def _object(name: str, kind: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "type": kind,
+        "visible": True,
+        "color_range": [],
+        "model_matrix": _array(np.eye(4), "float32"),
+    }
+
+
+def _array(values: Floats, kind: str) -> dict[str, Any]:
+    return {"data": np.ascontiguousarray(values, kind).tobytes(), "dtype": kind, "shape": list(values.shape)}
 
 
 @cache
 def viewer_source() -> bytes:
-    """K3D's standalone viewer, compressed with zlib."""
-    import k3d
-
-    source = resources.files(k3d).joinpath("static", "standalone.js").read_bytes()
-    return zlib.compress(source, 9)
+    """K3D's standalone viewer, compressed with zlib. K3D itself is not imported: it would load the packages of notebooks."""
+    found = find_spec("k3d")
+    if found is None or found.origin is None:
+        raise MissingPackageError("a page needs the package 'k3d', which is not installed: pip install k3d.")
+    return zlib.compress(Path(found.origin).with_name("static").joinpath("standalone.js").read_bytes(), 9)
 
 
 def view_of(scene: Scene) -> dict[str, Any]:

@@ -72,12 +72,12 @@ def refine(
     >>> edge.data.edge.values.round(3).tolist()
     [0.4, 1.7]
     """
-    import xarray
-
     first = np.asarray(first, dtype=float)
     if first.ndim != 1 or len(first) < 2 or not np.all(np.diff(first) > 0) or not tolerance > 0:
         raise SweepError("refine needs at least two increasing values to start from, and a positive tolerance.")
     grid = sweep(make, {**(over or {}), along: first}, store=_round(store, 0), **options)
+    import xarray  # after the sweep, which reports a missing extra
+
     holds = _condition(grid.data, condition).transpose(..., along)
     others = tuple(str(d) for d in holds.dims[:-1])
     values = np.asarray(holds.values, dtype=bool)

@@ -13,7 +13,7 @@ import numpy as np
 
 from heavytop._memory import available_memory
 from heavytop.copters import Vehicle
-from heavytop.errors import SweepError, unknown_name
+from heavytop.errors import SweepError, require_extra, unknown_name
 from heavytop.simulate import Dynamics
 from heavytop.sweep.cases import Cases, FunctionCases, Output, is_function
 from heavytop.sweep.cluster import Cluster, connected
@@ -230,6 +230,7 @@ def run_study(
     >>> result["square"].values
     array([1., 4., 9.])
     """
+    require_extra("data", "a sweep")
     if not _whole(retries, 0):
         raise SweepError(f"retries must be 0, 1, 2, ..., got {retries!r}.")
     if workers is not None and not _whole(workers, 1):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._format import Overview, Shown, listed
-from heavytop.errors import SweepError, unknown_name
+from heavytop.errors import SweepError, require_extra, unknown_name
 from heavytop.sweep.grid import DRAW, TIME
 from heavytop.sweep.measure import OUTCOMES
 from heavytop.sweep.statistics import boxes
@@ -208,6 +208,7 @@ def open_result(path: str | Path, study: Study | None = None, *, check: bool = T
     >>> open_result("study.zarr")["double"].values  # doctest: +SKIP
     array([2., 4.])
     """
+    require_extra("data", "the result of a sweep")
     import xarray
 
     store = Store(path)
