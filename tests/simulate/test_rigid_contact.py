@@ -239,6 +239,30 @@ def test_the_order_is_two_on_a_rolling_disc(velocity: str) -> None:
 
 
 @pytest.mark.thorough
+def test_the_order_is_two_where_friction_reverses() -> None:
+    """A mass on a spring rubs on the floor: half periods of a cosine about the points +- mu g / k."""
+    k, mu, begin, until = 400.0, 0.3, 0.1, 1.0
+    system = ht.System(name="rubbing mass")
+    system.body("body", joint=ht.Free(velocity="mixed"), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
+    system.ground(friction=mu)
+    system.contact("body", "ground", ht.Points([(0.0, 0.0, 0.0)]))
+    system.potential(lambda q: 0.5 * k * q[0] ** 2)
+    model = system.derive()
+    x, w, centre, left = begin, np.sqrt(k), mu * G / k, until
+    while left > np.pi / w:
+        x, centre, left = 2 * centre - x, -centre, left - np.pi / w
+    exact = centre + (x - centre) * np.cos(w * left)
+    q, errors = model.neutral(), []
+    q[0] = begin
+    for step in (4e-3, 2e-3, 1e-3):
+        run = simulate(model, (q, np.zeros(6)), until, step)
+        assert solved(run)
+        errors.append(abs(run.q[-1, 0] - exact))
+    assert errors[2] < 1e-6
+    assert all(3.5 < a / b < 4.5 for a, b in pairwise(errors))
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("velocity", ["mixed", "body"])
 def test_a_rattleback_reverses(velocity: str) -> None:
     """Data of Kane and Levinson 1982; times and spins of rolling without slip by a velocity constraint, order 8 at 0.5 ms."""
