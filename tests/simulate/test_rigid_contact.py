@@ -402,8 +402,10 @@ def test_a_ball_that_bounces_and_skids_rolls_whatever_its_velocities(velocity: s
     assert np.allclose(R @ run.v[-1, :3], [10 / 7, 0.0, 0.0], atol=1e-8)
 
 
-@pytest.mark.thorough
-def test_a_copter_on_skids_does_not_creep() -> None:
+@pytest.mark.parametrize(
+    "until", [pytest.param(20.0, marks=pytest.mark.thorough), pytest.param(1000.0, marks=pytest.mark.slow)]
+)
+def test_a_copter_on_skids_does_not_creep(until: float) -> None:
     """It lands tilted with a part of its weight as thrust, stands, and feels exactly one g; the balance of energy closes with inputs and impacts."""
     system, thrust = ht.System(name="copter"), 0.6 * G
     system.body("hull", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.01, 0.01, 0.02)))
@@ -420,7 +422,7 @@ def test_a_copter_on_skids_does_not_creep() -> None:
     assert landed.work is not None
     assert landed.invariants["energy"].relative < 1e-9
     assert np.allclose(landed.contacts["hull"].force[-1], [0.0, 0.0, 0.4 * G], atol=1e-9)
-    run = simulate(model, (landed.q[-1], landed.v[-1]), 20.0, 2e-3, inputs=np.array([thrust]), record_every=500)
+    run = simulate(model, (landed.q[-1], landed.v[-1]), until, 2e-3, inputs=np.array([thrust]), record_every=500)
     assert np.abs(run.q[-1, :3] - run.q[1, :3]).max() < 2e-11  # 1e-9 m in 1,000 s
     upwards = thrust + run.contacts["hull"].force[-1, 2]
     assert abs(upwards / G - 1.0) < 1e-12  # specific force
