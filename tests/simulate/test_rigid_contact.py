@@ -239,6 +239,30 @@ def test_the_order_is_two_on_a_rolling_disc(velocity: str) -> None:
 
 
 @pytest.mark.thorough
+def test_the_order_is_two_where_friction_reverses() -> None:
+    """A mass on a spring rubs on the floor: half periods of a cosine about the points +- mu g / k."""
+    k, mu, begin, until = 400.0, 0.3, 0.1, 1.0
+    system = ht.System(name="rubbing mass")
+    system.body("body", joint=ht.Free(velocity="mixed"), inertia=ht.Inertia(1.0, moment_at_com=(0.1, 0.1, 0.1)))
+    system.ground(friction=mu)
+    system.contact("body", "ground", ht.Points([(0.0, 0.0, 0.0)]))
+    system.potential(lambda q: 0.5 * k * q[0] ** 2)
+    model = system.derive()
+    x, w, centre, left = begin, np.sqrt(k), mu * G / k, until
+    while left > np.pi / w:
+        x, centre, left = 2 * centre - x, -centre, left - np.pi / w
+    exact = centre + (x - centre) * np.cos(w * left)
+    q, errors = model.neutral(), []
+    q[0] = begin
+    for step in (4e-3, 2e-3, 1e-3):
+        run = simulate(model, (q, np.zeros(6)), until, step)
+        assert solved(run)
+        errors.append(abs(run.q[-1, 0] - exact))
+    assert errors[2] < 1e-6
+    assert all(3.5 < a / b < 4.5 for a, b in pairwise(errors))
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("velocity", ["mixed", "body"])
 def test_a_rattleback_reverses(velocity: str) -> None:
     """Data of Kane and Levinson 1982; times and spins of rolling without slip by a velocity constraint, order 8 at 0.5 ms."""
@@ -378,8 +402,10 @@ def test_a_ball_that_bounces_and_skids_rolls_whatever_its_velocities(velocity: s
     assert np.allclose(R @ run.v[-1, :3], [10 / 7, 0.0, 0.0], atol=1e-8)
 
 
-@pytest.mark.thorough
-def test_a_copter_on_skids_does_not_creep() -> None:
+@pytest.mark.parametrize(
+    "until", [pytest.param(20.0, marks=pytest.mark.thorough), pytest.param(1000.0, marks=pytest.mark.slow)]
+)
+def test_a_copter_on_skids_does_not_creep(until: float) -> None:
     """It lands tilted with a part of its weight as thrust, stands, and feels exactly one g; the balance of energy closes with inputs and impacts."""
     system, thrust = ht.System(name="copter"), 0.6 * G
     system.body("hull", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.01, 0.01, 0.02)))
@@ -396,7 +422,7 @@ def test_a_copter_on_skids_does_not_creep() -> None:
     assert landed.work is not None
     assert landed.invariants["energy"].relative < 1e-9
     assert np.allclose(landed.contacts["hull"].force[-1], [0.0, 0.0, 0.4 * G], atol=1e-9)
-    run = simulate(model, (landed.q[-1], landed.v[-1]), 20.0, 2e-3, inputs=np.array([thrust]), record_every=500)
+    run = simulate(model, (landed.q[-1], landed.v[-1]), until, 2e-3, inputs=np.array([thrust]), record_every=500)
     assert np.abs(run.q[-1, :3] - run.q[1, :3]).max() < 2e-11  # 1e-9 m in 1,000 s
     upwards = thrust + run.contacts["hull"].force[-1, 2]
     assert abs(upwards / G - 1.0) < 1e-12  # specific force

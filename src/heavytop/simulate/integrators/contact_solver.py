@@ -42,6 +42,10 @@ FLOOR = 1e-12
 """Share of the sum of all compliances that is added to that of a unit, whose rows may vanish."""
 HIT = 2.0
 """Multiple of the change of a velocity in a step by smooth forces above which an approach is an impact, and a contact slides on."""
+SLIPS = 1.0 - 1e-6
+"""Share of the cone from which a contact slides."""
+TURNED = 1e-3
+"""Share of a span below which sliding stops at its begin."""
 AIM = 1e-4
 """Share of the tolerance that the iteration aims at."""
 ROUNDING = 1e-14
@@ -269,7 +273,7 @@ class ContactSolver:
                 bias[first] = bias[first] + (2.0 / tau) * (ahead - kept) + 0.5 * change[first]
             elif unit.kind == HELD:
                 bias[first] = bias[first] + change[first]
-            sideways = [first] if unit.kind == DRY else list(unit.rows)[1:]
+            sideways = self.sideways(unit)
             if not sideways:
                 continue
             push = cone[k] if unit.kind == DRY else mu * s["steady"][first] * tau
@@ -387,6 +391,52 @@ class ContactSolver:
                 else:
                     friction = friction + work
         return trace_of("account contacts", inputs, {"normal": from_sx(normal, ()), "friction": from_sx(friction, ())})
+
+    @cached_property
+    def turn(self) -> Traced:
+        """(J, L, D, W, drift, v, v_new, u_0, lam, cone) -> the share of a span after which sliding first stops; 1 if it does not.
+
+        Where a contact ends at rest or against its velocity u_0 at the start, its friction was less than the cone, or reversed. With all of the
+        cone against u_0 it stops earlier: where the velocity, linear in time, is least.
+        """
+        import casadi
+
+        inputs, s = self._symbols(
+            "J", "L", "D", "W", "drift", v=self.nv, v_new=self.nv, u_0=self.m, lam=self.m, cone=self.count
+        )
+        J, one, zero = self._rows(s), self.SX(1.0), self.SX(0.0)
+        doubled = [a + b for a, b in zip(s["v"], s["v_new"], strict=True)]
+        end = [_product(row, doubled, 2.0 * b - u) for row, b, u in zip(J, s["drift"], s["u_0"], strict=True)]
+        turns, push, compliances = [], [zero] * self.m, self._compliances(s)
+        for k, unit in enumerate(self.units):
+            sideways = self.sideways(unit)
+            if not sideways:
+                continue
+            most = s["cone"][k] if unit.kind == DRY else s["cone"][k] * s["lam"][unit.first]
+            speed = casadi.sqrt(sum((s["u_0"][i] ** 2 for i in sideways), zero))
+            size = casadi.sqrt(sum((s["lam"][i] ** 2 for i in sideways), zero))
+            back = sum((s["u_0"][i] * end[i] for i in sideways), zero) < 0.0
+            slid = casadi.logic_and(most > 0.0, speed > TURNED * compliances[k] * most)
+            stops = casadi.logic_and(slid, casadi.logic_or(back, size < SLIPS * most))
+            turns.append((sideways, stops))
+            for i in sideways:
+                against = -most * s["u_0"][i] / casadi.if_else(stops, speed, one)
+                push[i] = casadi.if_else(stops, against - s["lam"][i], zero)
+        dv = self._factors(s).solve(_transposed_product(J, push, self.nv))
+        share = one
+        for sideways, stops in turns:
+            change = {i: _product(J[i], dv, end[i] - s["u_0"][i]) for i in sideways}
+            square = sum((x * x for x in change.values()), zero)
+            along = sum((-s["u_0"][i] * x for i, x in change.items()), zero)
+            own = along / casadi.if_else(stops, square, one)
+            inside = casadi.logic_and(stops, casadi.logic_and(own > TURNED, own < 1.0 - TURNED))
+            share = casadi.fmin(share, casadi.if_else(inside, own, one))
+        return trace_of("turn of contacts", inputs, {"share": from_sx(share, ())})
+
+    @staticmethod
+    def sideways(unit: RowUnit) -> list[int]:
+        """The rows of a unit in which friction acts."""
+        return [unit.first] if unit.kind == DRY else list(unit.rows)[1:]
 
     @cached_property
     def gain(self) -> Traced:

@@ -11,7 +11,7 @@ components of v. Four rules make it second order (docs/theory/nonsmooth.md):
 
 1. Contacts are not switched on by the sign of the gap: all that do not approach fast must end the span in front of the surface.
 2. An impact is an approach that smooth forces do not explain; what bounces less rests, with a velocity of exactly zero.
-3. Impacts end spans: they are solved at their own time and configuration, and release no energy.
+3. Impacts end spans: they are solved at their own time and configuration, and release no energy. So does sliding that stops.
 4. Velocities in the rows of closed contacts are corrected at the end of each span.
 """
 
@@ -26,7 +26,7 @@ from heavytop._arrays import Array, as_array, vector
 from heavytop.compile import Shape
 from heavytop.errors import SimulationError
 from heavytop.simulate.integrators.base import Integrator
-from heavytop.simulate.integrators.contact_solver import EPS, HIT, ContactSolver
+from heavytop.simulate.integrators.contact_solver import EPS, HIT, SLIPS, ContactSolver
 from heavytop.simulate.integrators.rkmk import stage_rates
 from heavytop.simulate.integrators.tableaus import RK4
 from heavytop.simulate.plant import Plant, PlantState, Rates
@@ -40,14 +40,14 @@ DEPTH = 1e-12
 """Gap in m that counts as closed."""
 SHORTEST = 1e-9
 """Share of a step below which a span is over at its start."""
-SLIPS = 1.0 - 1e-6
-"""Share of the cone from which a contact slides."""
 DEEP = 1e-7
 """Depth in m at the end of a span from which it is tried again in halves; four times as much for contacts closed before."""
 HALVES = 1 / 64
 """Least share of a step that is tried so."""
 ROUNDING = 1e-15
 """Sum of velocities, relative to their sizes, that is rounding: zero."""
+TURNS = 6
+"""Spans of a step that may end where sliding stops."""
 LONG = 0.1
 """Share of a step from which the end of a span shows how well gaps are predicted."""
 TINY = 1e-300
@@ -206,17 +206,19 @@ class _Step:
             return self.kick(begin, end, tau, elapsed, share, gap, fast, held, slid, steady, lag)
 
         none, zero = np.zeros(solver.m), as_array(0.0)
-        end, impulse, normal, friction, missed, gained = self.when(near, pushed, middle, none, zero, zero, zero, zero)
+        start = (middle, none, zero, zero, zero, zero, as_array(1.0))
+        end, impulse, normal, friction, missed, gained, turn = self.when(near, pushed, *start)
         gap_1, rate_1 = plant.call(solver.gaps, end.q, end.v, plant.p_at(elapsed_1))
-        first_hit, hits, surprised, deep = as_array(1.0), [], as_array(0.0), as_array(0.0)
+        first_hit = np.where(rounds < TURNS, turn, 1.0)
+        hits, surprised, deep = [], as_array(0.0), as_array(0.0)
         long, lags = share > LONG, [lag[i] for i in range(solver.sizes["gap"])]
         for k, unit in enumerate(solver.units):
             if unit.gap is not None:
-                closed = (
+                pressed = (
                     held[k] * np.where(impulse[unit.first] > 0.0, 1.0, 0.0) if unit.kind == POINT else as_array(1.0)
                 )
                 missed_by = (gap_1[unit.gap] - (1.0 - share) * gap[unit.gap]) / np.where(long, tau, h) ** 3
-                lags[unit.gap] = np.where(closed > 0.0, lags[unit.gap] + np.where(long, missed_by, 0.0), 0.0)
+                lags[unit.gap] = np.where(pressed > 0.0, lags[unit.gap] + np.where(long, missed_by, 0.0), 0.0)
             if unit.kind != POINT:
                 hits.append(as_array(0.0))
                 continue
@@ -311,7 +313,7 @@ class _Step:
         steady: Array,
         lag: Array,
     ) -> Sequence[PlantState | Array]:
-        """The end of a span with the impulses of contacts half way; these, normal and friction work, residual, gain."""
+        """The end of a span with the impulses of contacts half way; these, normal and friction work, residual, gain, turn."""
         plant, solver = self.plant, self.solver
         half = elapsed + 0.5 * share
         (u,) = plant.call(solver.velocities, begin.q, begin.v, plant.p_at(elapsed))
@@ -323,8 +325,10 @@ class _Step:
         normal, friction = plant.call(solver.account, geometry["J"], middle.v, v, lam)
         parts = (geometry[name] for name in ("J", "W", "drift", "mu"))
         (gain,) = plant.call(solver.gain, *parts, begin.v, 2.0 * middle.v - begin.v, lam)
+        parts = (geometry[name] for name in ("J", "L", "D", "W", "drift"))
+        (turn,) = plant.call(solver.turn, *parts, middle.v, v, u, lam, posed[1])
         end = self.flow(middle.replaced(v=v), None, 0.5 * share, half)
-        return end, lam, normal, friction, residual, gain
+        return end, lam, normal, friction, residual, gain, turn
 
     def close(
         self,
