@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -90,3 +93,28 @@ def test_a_regulator_of_the_held_model_balances_the_free_one() -> None:
     assert abs(run.q[-1, 2]) < 2e-3
     foot = run.q[:, 0] + 0.3 * np.sin(run.q[:, 2])
     assert np.max(np.abs(foot)) < 1e-6
+
+
+@pytest.mark.thorough
+def test_a_hop_is_planned_in_phases_of_a_held_foot() -> None:
+    """The planned force of the ground is that of the held model, and the model with rigid contact lifts off when the plan does."""
+    page = (Path(__file__).parents[2] / "docs" / "plan" / "problems.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(page.split("<!-- example: plan-hop -->")[1].split("```")[1].removeprefix("python"), names)
+    plan, real = names["hop"], names["hopper"](False)
+    held = real.holding(q=np.array([0.5, 0.0]))
+    nodes = np.flatnonzero(plan.times < plan.phase_times[0] - 1e-9)
+    pushed = [held.constraint_forces(plan.q[k], plan.v[k], plan.u[k, :1])["foot"][2] for k in nodes]
+    np.testing.assert_allclose(pushed, plan.u[nodes, 1], rtol=1e-6)
+
+    def samples(t: np.ndarray) -> np.ndarray:
+        return np.stack([np.interp(t, plan.times, x) for x in (plan.u[:, 0], plan.q[:, 1], plan.v[:, 1])], axis=-1)
+
+    def law(q, v, signal):
+        return signal[:1] - 400.0 * (q[1] - signal[1]) - 20.0 * (v[1] - signal[2])
+
+    servo = ht.Feedback(law, ("q", "v", "signal"), signal_size=3, samples=samples)
+    run = ht.simulate(real, ([0.5, 0.0], [0.0, 0.0]), 0.6, 5e-4, "moreau", control=servo)
+    assert run.outcome.ok
+    assert run.contacts["foot"].liftoffs[0] == pytest.approx(plan.phase_times[0], abs=1e-3)
+    assert np.max(run.q[:, 0]) == pytest.approx(np.max(plan.q[:, 0]), abs=0.01)
