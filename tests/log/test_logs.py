@@ -130,6 +130,19 @@ def test_gaps_jumps_and_nan_as_the_map_allows(tmp_path: Path) -> None:
     assert np.isfinite(data.gyro.values[:9]).all()
 
 
+def test_a_clock_that_jumps_ahead_of_the_log_is_named(tmp_path: Path) -> None:
+    """Resampling would make a million rows without a measurement."""
+    t = 0.01 * np.arange(200) + np.where(np.arange(200) < 120, 0.0, 1e4)
+    file = write(tmp_path / "a.csv", {"t": (1e3 * t).tolist()} | {c: [0.0] * 200 for c in "abc"})
+    with pytest.raises(FileFormatError, match=r"200 samples of 'gyro', 0\.01 s apart.* jumps from 1\.19 s by 10000"):
+        ht.load_log(file, SIMPLE, rate=100.0)
+    assert len(ht.load_log(file, SIMPLE).gyro) == 200
+    seconds = SIMPLE | {"time": {"column": "t", "unit": "s"}}  # the column is in milliseconds
+    steady = write(tmp_path / "b.csv", {"t": np.arange(0.0, 2000.0, 10.0).tolist()} | {c: [0.0] * 200 for c in "abc"})
+    with pytest.raises(FileFormatError, match=r"10 s apart.*unit of the time"):
+        ht.load_log(steady, seconds, rate=100.0)
+
+
 def test_files_that_are_no_logs(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="no file"):
         ht.load_log(tmp_path / "nothing.csv", SIMPLE)

@@ -23,8 +23,12 @@ def identify(
     ] = None,
     rate: Annotated[float, Option(help="Resample the logs to this rate, in samples per second.")] = 100.0,
     model: Annotated[
-        str, Option(help="Model: quadratic, lag, drag, full, or best (the one that best predicts logs left out).")
-    ] = "full",
+        str,
+        Option(
+            help="Model: quadratic, lag, drag, full, trim, spin, or best (the one that best predicts logs left out). "
+            "Default: best with several logs, full with one."
+        ),
+    ] = "",
     horizon: Annotated[float, Option(help="Time over which the motion is predicted, s.")] = 0.5,
     check: Annotated[list[str] | None, Option(help="Another log, used for prediction only; may be repeated.")] = None,
     out: Annotated[Path | None, Option("--out", "-o", help="Write an HTML page with the result.")] = None,

@@ -6,9 +6,11 @@ Rotor k with the command c_k in 0 ... 1 and the battery voltage U makes the thru
 
 along an axis that may lean a little against the measured body axes (tilt). Drag is linear and acts above the origin (the rotors are there, and
 flapping adds to it), which turns the body; rates are damped. Commands are taken as they reach the propellers: delay and lag are unknowns of the
-identification (``ht.identify.Delay``, ``Lag``). The moments of slowly averaged commands, the trim, are subtracted: a flight that lasts has no mean
-moment, whatever the centre of mass and the differences between its rotors. Rotors that are accelerated turn the body about their axes, and their
-angular momentum turns with it; the acceleration of a rotor is the difference between the given and the lagging command, divided by the lag.
+identification (``ht.identify.Delay``, ``Lag``). A flight that lasts has no mean moment and no mean force, whatever the centre of mass, differences
+between the rotors, the battery and the mounting of the sensors. With a trim the moments of slowly averaged commands are subtracted, thrusts are
+scaled by the ``lift``-th power of the weight per thrust of these commands, and the thrust is along the mean vertical in body axes. Rotors that are
+accelerated turn the body about their axes, and their angular momentum turns with it; the acceleration of a rotor is the difference between the given
+and the lagging command, divided by the lag.
 """
 
 from __future__ import annotations
@@ -32,16 +34,17 @@ class CommandPlant(UserDynamics):
     """A vehicle with fixed rotors whose inputs are motor commands.
 
     Inputs: commands (0 ... 1) ``command0`` ..., then ``voltage`` (V) if there is a battery, then ``given0`` ..., the same commands without lag, if
-    ``spin``, then ``trim0`` ..., the same commands averaged slowly, if ``trim``.
+    ``spin``, then, if ``trim``, ``lean0`` and ``lean1``, means of x and y of the vertical in body axes, and ``trim0`` ..., slowly averaged commands.
     Parameters: ``mass``; ``moment_x``, ``moment_y``, ``moment_z`` (kg m^2); ``thrust`` (N at full command), ``command_exponent``,
     ``voltage_exponent``; ``torque_ratio`` (m); ``drag_x``, ``drag_y``, ``drag_z`` (N/(m/s)), ``drag_height`` (m); ``damping_x``, ``damping_y``,
-    ``damping_z`` (N m/(rad/s)); ``com_x``, ``com_y`` (m); ``tilt_x``, ``tilt_y`` (rad); with ``spin`` ``spin_torque`` (N m per difference of a
-    given and a lagging command: angular momentum of a rotor at full command per lag) and ``spin_momentum`` (N m s of a rotor at full command).
+    ``damping_z`` (N m/(rad/s)); ``com_x``, ``com_y`` (m); ``tilt_x``, ``tilt_y`` (rad); with ``trim`` ``lift`` (0 to 1); with ``spin``
+    ``spin_torque`` (N m per difference of a given and a lagging command: angular momentum of a rotor at full command per lag) and
+    ``spin_momentum`` (N m s of a rotor at full command).
 
     Parameters
     ----------
     vehicle : one free body with fixed rotors. voltage : nominal battery voltage U_0, V; None: the battery is not measured.
-    trim : whether moments of the averaged commands are subtracted. spin : whether the rotors have moments of inertia.
+    trim : whether mean moments and forces are removed. spin : whether the rotors have moments of inertia.
 
     Examples
     --------
@@ -83,12 +86,14 @@ class CommandPlant(UserDynamics):
             "tilt_x": 0.0,
             "tilt_y": 0.0,
         }
+        if trim:
+            parameters |= {"lift": 0.0}
         if spin:
             parameters |= {"spin_torque": 0.0, "spin_momentum": 0.0}
         commands = tuple(f"command{k}" for k in range(count))
         battery = () if voltage is None else ("voltage",)
         given = tuple(f"given{k}" for k in range(count)) if spin else ()
-        averaged = tuple(f"trim{k}" for k in range(count)) if trim else ()
+        averaged = ("lean0", "lean1", *(f"trim{k}" for k in range(count))) if trim else ()
         super().__init__(
             vehicle.model.coordinates,
             self._rates,
@@ -130,17 +135,23 @@ class CommandPlant(UserDynamics):
         motion = self.vehicle.model.description.joints[0].joint
         back = transpose(se3.rotation(motion.pose(q)))
         velocity, omega = part(v, 0, 3), part(v, 3, 6)
-        thrusts = self._thrusts(part(u, 0, count), u, p)
+        thrusts, axis = self._thrusts(part(u, 0, count), u, p), vector(p["tilt_x"], p["tilt_y"], 0.0 * p["tilt_x"])
+        mean: list[Array] = []
+        if self.trim:
+            first = len(self.u_names) - count
+            mean = self._thrusts(part(u, first, first + count), u, p)
+            weight = p["mass"] * float(np.linalg.norm(self.hull.gravity))
+            scale = np.exp(p["lift"] * np.log(weight / sum(mean[1:], mean[0])))
+            thrusts, mean = ([scale * T for T in Ts] for Ts in (thrusts, mean))
+            axis = axis + vector(u[first - 2], u[first - 1], 0.0 * p["mass"])
         total = sum(thrusts[1:], thrusts[0])
         push = np.zeros(3)
         for T, rotor in zip(thrusts, rotors, strict=True):
             push = push + T * rotor.axis
-        lean = total * vector(p["tilt_x"], p["tilt_y"], 0.0 * p["tilt_x"])
         drag = -vector(p["drag_x"] * velocity[0], p["drag_y"] * velocity[1], p["drag_z"] * velocity[2])
         moment = self._moments(thrusts, p)
         if self.trim:
-            first = len(self.u_names) - count
-            moment = moment - self._moments(self._thrusts(part(u, first, first + count), u, p), p)
+            moment = moment - self._moments(mean, p)
         if self.spin:
             moment = moment + self._spin(u, omega, p)
         across = vector(-p["drag_height"] * drag[1], p["drag_height"] * drag[0], 0.0 * p["mass"])
@@ -150,5 +161,5 @@ class CommandPlant(UserDynamics):
         spin = vector(*(J[k] * omega[k] for k in range(3)))
         moment = moment + across + offset - rates - np.cross(omega, spin)
         weight = np.matvec(back, self.hull.gravity)
-        linear = (push + lean + drag) / p["mass"] + weight - np.cross(omega, velocity)
+        linear = (push + total * axis + drag) / p["mass"] + weight - np.cross(omega, velocity)
         return concatenate(linear, vector(*(moment[k] / J[k] for k in range(3))))

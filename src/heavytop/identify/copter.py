@@ -11,6 +11,7 @@ import numpy as np
 
 from heavytop.copters import CommandPlant, Vehicle
 from heavytop.errors import IdentificationError, unknown_name
+from heavytop.geometry import quaternion
 from heavytop.identify.api import identify
 from heavytop.identify.result import Identification
 from heavytop.identify.trials import LogWarning
@@ -22,6 +23,12 @@ AIRBORNE = 0.02
 """Height in m above the place where the motors are off beyond which a vehicle flies."""
 LEAST_COMMAND = 0.1
 """Command below which a motor is off."""
+STANDING = 5.0
+"""Time in s of flight for which the attitude on the ground counts in the mean vertical."""
+STEEPEST = 0.3
+"""Largest inclination in rad of a ground from which vehicles take off."""
+MOST_COMMAND = 1.5
+"""Command beyond which the scale of the motors is wrong."""
 MARGIN = 0.5
 """Time in s after take-off and before landing that is left out."""
 MODELS: dict[str, tuple[str, ...]] = {
@@ -32,8 +39,9 @@ MODELS: dict[str, tuple[str, ...]] = {
     "trim": ("exponents", "actuators", "drag", "damping", "tilt", "trim"),
     "spin": ("exponents", "actuators", "drag", "damping", "tilt", "trim", "spin"),
 }
-"""Models of increasing detail. "quadratic": thrust by the square of the command, without lag and drag. "trim": instead of the centre of mass the
-moments of slowly averaged commands are subtracted, for rotors that differ from flight to flight. "spin": also moments of inertia of the rotors."""
+"""Models of increasing detail. "quadratic": thrust by the square of the command, without lag and drag. "trim": instead of the centre of mass, mean
+moments and forces of the flight so far are removed, for rotors, batteries and sensors that differ from flight to flight. "spin": also moments of
+inertia of the rotors."""
 CANDIDATES = ("quadratic", "full", "trim", "spin")
 """Models that are compared to find the best."""
 
@@ -71,6 +79,11 @@ def airborne(log: Any) -> Any:
         if signal not in getattr(log, "variables", ()):
             raise unknown_name("signal of a flight", signal, [str(name) for name in getattr(log, "variables", ())])
     height, motors = log["position"].values[:, 2], log["motors"].values
+    if np.nanmax(motors, initial=0.0) > MOST_COMMAND:
+        raise IdentificationError(
+            f"{log.attrs.get('source', 'the log')!r}: 'motors' must be commands from 0 to 1, got {np.nanmax(motors):.6g}. Give their scale in "
+            "the map (scale = 1.5259e-05 for PWM of 16 bits)."
+        )
     off = motors.max(axis=1) < LEAST_COMMAND
     ground = np.nanmin(height[off], initial=np.inf) if off.any() else -np.inf
     flies = ~off & ~(height <= ground + AIRBORNE)
@@ -86,7 +99,21 @@ def airborne(log: Any) -> Any:
     part = slice(parts[0], parts[-1] + 1)
     here = xarray.DataArray(flies, dims="time")
     kept = {name: x if name in INPUTS or "time" not in x.dims else x.where(here) for name, x in log.data_vars.items()}
-    return log.assign(kept).isel(time=part)
+    return log.assign(kept | _mean_vertical(log, flies, off)).isel(time=part)
+
+
+def _mean_vertical(log: Any, flies: np.ndarray, stands: np.ndarray) -> dict[str, Any]:
+    """ "lean" (n, 2): means of x and y of the vertical in body axes over the flight so far; they begin with those on the ground, else with zero."""
+    if "attitude" not in log:
+        return {}
+    q = log["attitude"].values
+    known = np.isfinite(q).all(axis=1)
+    vertical = quaternion.rotation_from_quaternion(np.where(known[:, None], q, [1.0, 0.0, 0.0, 0.0]))[:, 2, :2]
+    before = stands & known & (np.arange(len(q)) < np.argmax(flies)) & (np.linalg.norm(vertical, axis=1) < STEEPEST)
+    first = vertical[before].mean(axis=0) if before.any() else np.zeros(2)
+    count, used = STANDING / float(np.median(np.diff(log["time"].values))), known & flies
+    mean = (count * first + np.cumsum(used[:, None] * vertical, axis=0)) / (count + np.cumsum(used))[:, None]
+    return {"lean": (("time", "lean_axis"), mean)}
 
 
 def identify_copter(
@@ -130,6 +157,10 @@ def identify_copter(
     with_battery = all("battery" in log for log in several)
     if voltage is None and with_battery:
         voltage = float(np.mean([log["battery"].mean() for log in several]))
+    if voltage is not None and not voltage > 0:
+        raise IdentificationError(
+            f"the nominal voltage of the battery must be positive, got {voltage:g} V. Give voltage=, or leave 'battery' out of the map."
+        )
     arguments = (vehicle, voltage if with_battery else None, horizon, huber, outputs)
     if not model:
         model = "best" if len(several) > 1 else "full"
@@ -183,7 +214,7 @@ def _fit(
         # thrust of hovering at the mean command, so that the search begins near the flight
         unknowns = [*unknowns, UnknownParameter("command_exponent", 2.0, prior=(2.0, 1e-6))]
     battery = [] if simple or voltage is None else ["battery"]
-    inputs = ["motors", *battery, *(["motors"] if spin else []), *(["motors"] if trim else [])]
+    inputs = ["motors", *battery, *(["motors"] if spin else []), *(["lean", "motors"] if trim else [])]
     level = float(np.mean([log["motors"].mean() for log in logs]))
     hover = vehicle.weight / count / level ** (2.0 if simple else 1.0)
     unknowns[0] = UnknownParameter("thrust", hover, low=0.05 * hover, high=20 * hover)
@@ -221,6 +252,7 @@ def _unknowns(
         ]
     if "trim" in parts:
         found.append(Lag("trim_time", value=2.0, low=0.3, high=30.0, inputs=tuple(trims)))
+        found.append(UnknownParameter("lift", 0.5, low=0.0, high=1.0))
     mass = values["mass"]
     if "drag" in parts:
         found += [resisting(f"drag_{axis}", 0.3 * mass) for axis in "xyz"]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 GAP = 5.0
 """A gap is longer than this multiple of the median time between samples."""
+MOST_ADDED = 100
+"""Samples after resampling per sample of the fastest signal beyond which times are wrong."""
 MOST_SAMPLES = 100_000_000
 AXES = {3: ("axis", ("x", "y", "z")), 4: ("quaternion", ("w", "x", "y", "z"))}
 OWN_AXES = {
@@ -342,6 +344,15 @@ class _Loading:
             raise FileFormatError(
                 f"{self.path!r}: from {start:.6g} s, when all signals have begun, to {end:.6g} s, when the first one ends, there are no samples at "
                 f"{rate:g} Hz that fit into memory. Leave signals out of the map."
+            )
+        dense = max(signals, key=lambda s: len(s.times))
+        if count > MOST_ADDED * len(dense.times):
+            pace = np.diff(dense.times)
+            k = int(np.argmax(pace))
+            raise FileFormatError(
+                f"{self.path!r}: {len(dense.times)} samples of {dense.name!r}, {np.median(pace):.6g} s apart, would become {count:.0f} at {rate:g} "
+                f"Hz; the time jumps from {dense.times[k]:.6g} s by {pace[k]:.6g} s. Give the unit of the time in the map, correct the clock, or a "
+                "lower rate=."
             )
         times = start + np.arange(int(count * (1 + 1e-12)) + 1) / rate
         made = []
