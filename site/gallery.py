@@ -45,6 +45,10 @@ LIVE = {
     "tutorials/robots": "live_arm",
     "tutorials/control": "live_furuta",
     "tutorials/multibody": "live_four_bar",
+    "tutorials/contact": "live_bounce",
+    "tutorials/learning": "live_furuta",
+    "tutorials/firmware": "live_quadcopter",
+    "tutorials/log_to_flight": "live_quadcopter",
     "live": "live_rolling_disc",
 }
 """Page of the site -> the example whose live page it shows."""

@@ -34,8 +34,8 @@ TIMES = 3.0
 """Largest time of a step relative to native code with one lane."""
 NOTES = (
     "step: the step of the page with watch, hand and balance, in node and as native code with one lane; processor time, the least of several.",
-    "frames in Chromium: displayed frames of the page (1400 x 900, headless, painted without a graphics processor) per second of processor time of all "
-    "of its processes; on a busy machine frames are late, hold more motion and cost more.",
+    "frames in Chromium: displayed frames of the page (1400 x 900, headless, painted without a graphics processor) per second of processor "
+    "time of all of its processes; on a busy machine frames are late, hold more motion and cost more.",
     "frame: all steps of 1/60 s of motion and the places of the bodies of every trajectory, without drawing.",
     "node compiles in the background: the first tenth of a second does not count.",
 )

@@ -105,3 +105,9 @@ def test_live_page_of_a_flight(tmp_path: Path) -> None:
     assert 'id="step-code"' in page
     assert "wind x" in page
     assert "turning stiffness" in page
+
+
+def test_a_live_page_of_firmware_is_rejected_before_the_flight() -> None:
+    result = run("quadcopter", "hover", "--live", "--stack", "betaflight", "--no-open")
+    assert result.exit_code != 0
+    assert "--stack" in result.output + result.stderr

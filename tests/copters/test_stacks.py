@@ -26,7 +26,7 @@ import heavytop as ht
 from heavytop import copters
 from heavytop.copters import Rotor, fly, maneuvers, multicopter, quadcopter, stacks
 from heavytop.copters.propulsion import typical_propulsion
-from heavytop.errors import ControlError, FileFormatError, UnknownNameError
+from heavytop.errors import ControlError, FileFormatError, SimulationError, UnknownNameError
 from heavytop.geometry import so3
 from heavytop.show import flight_report
 from heavytop.simulate import Ending
@@ -74,6 +74,8 @@ def test_a_stack_flies_and_feels_one_g(craft) -> None:
         [seen.specific_force for seen in stack.seen], [[0.0, 0.0, 9.81]] * len(stack.seen), atol=1e-9
     )
     assert flight.run.channels["sticks"].shape == (len(flight.t), 4)
+    with pytest.raises(SimulationError, match="Steady runs as a program"):
+        flight.show(live=True)
 
 
 def test_specific_force_vanishes_in_free_fall_of_a_tumbling_vehicle(craft) -> None:

@@ -116,6 +116,8 @@ def fly(
         options |= {"law": stacks.stack(stack, None if stack_path is None else str(stack_path)), "rotors": True}
     elif stack_path is not None:
         raise fail("--stack-path needs --stack.")
+    if live and stack is not None:
+        raise fail("a live page cannot run firmware: omit --live (the page then replays the flight), or --stack.")
     for option in ("noise", "delay"):
         number = options[option]
         if number is not None and not (isfinite(number) and number >= 0):

@@ -10,6 +10,7 @@ import numpy as np
 
 from heavytop._format import format_vector
 from heavytop.copters import BATTERY, ROBUST, STICKS, Flight, Rotor, tuned_run, typical_propulsion
+from heavytop.errors import SimulationError
 from heavytop.geometry import se3, so3
 from heavytop.show.airframes import airframe, link, slung_load
 from heavytop.show.live_page import live_report
@@ -65,7 +66,21 @@ def flight_report(flight: Flight) -> Report:
 
 
 def live_flight_report(flight: Flight) -> Report:
-    """The contents of the live page of a flight."""
+    """The contents of the live page of a flight.
+
+    Raises
+    ------
+    SimulationError
+        Firmware flew it, or it has rotor dynamics.
+    """
+    if STICKS in flight.run.channels:
+        raise SimulationError(
+            f"{flight.law} runs as a program, which a live page cannot. Write a page that replays the flight (omit live), or fly a law."
+        )
+    if flight.rotors and flight.vehicle.full is None:
+        raise SimulationError(
+            "a live page has no rotor dynamics. Write a page that replays the flight (omit live), or fly with rotors=False."
+        )
     run, gains = tuned_run(flight)
     title = f"{_spoken(flight.vehicle.name)}, {_spoken(flight.maneuver.name).lower()}"
     report = report_of(run)

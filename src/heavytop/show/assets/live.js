@@ -605,11 +605,12 @@ const liveMain = async () => {
   };
   const digits = clamp(2 - Math.floor(Math.log10(live.duration / 2)), 1, 6);
   let drawn = 0;
+  const rounding = (x) => (x < 1e-15 ? "0" : x.toExponential(1).replace("e-", "e−").replace("e+", "e"));
   const say = () => {
     byId("clock").textContent = `${motion.time.toFixed(digits)} s`;
     const drift = motion.drift();
-    if (tiles.energy) tiles.energy(drift === null ? "–" : drift < 1e-15 ? "0" : drift.toExponential(1).replace("e-", "e−").replace("e+", "e"));
-    if (tiles.open) tiles.open(motion.openBy().toExponential(1).replace("e-", "e−").replace("e+", "e"));
+    if (tiles.energy) tiles.energy(drift === null ? "–" : rounding(drift));
+    if (tiles.open) tiles.open(rounding(motion.openBy()));
     tiles.pace(state.playing ? `${formatNumber(state.pace ?? state.speed)}×` : `${state.speed}×, paused`);
     byId("notice").hidden = !motion.problem;
     if (motion.problem) {
