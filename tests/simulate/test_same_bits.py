@@ -85,7 +85,7 @@ def test_closed_loops_have_the_same_bits_alone_and_in_a_batch(hold: str) -> None
 )
 @pytest.mark.thorough
 def test_the_balance_does_not_change_the_motion(integrator: str) -> None:
-    """It is the default of single runs only, which therefore agree with batches nevertheless."""
+    """Without it batches agree with single runs nevertheless."""
     system = ht.System(name="driven")
     system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
     top = ht.Inertia(1.0, com=(0.1, 0, -0.5), moment_at_com=(1, 2, 3))
@@ -94,7 +94,7 @@ def test_the_balance_does_not_change_the_motion(integrator: str) -> None:
     system.joint_damper("rod", damping=0.3)
     driven = system.derive()
     q, v = driven.random(np.random.default_rng(0), (2,)), np.linspace(-1, 1, driven.nv)
-    batch = ht.simulate(driven, (q, v), 0.1, 0.01, integrator, inputs=[0.5])
+    batch = ht.simulate(driven, (q, v), 0.1, 0.01, integrator, inputs=[0.5], balance=False)
     alone = ht.simulate(driven, (q[1], v), 0.1, 0.01, integrator, inputs=[0.5])
     assert batch.work is None
     assert alone.work is not None

@@ -304,11 +304,10 @@ def jump(problem: RunProblem, recording: Recording, index: tuple[int, ...], watc
             "Take a smaller step, or let it change smoothly; where only a potential jumps, the motion is right, and balance=False goes on."
         )
     if weak is None:
-        cause = (
-            likely_cause(problem, recording, index)
-            if explained
-            else f"only the first {MOST_CAUSES} causes are analysed."
-        )
+        cause = f"only the first {MOST_CAUSES} causes are analysed."
+        if explained:
+            chosen = problem.integrator.chooses_step
+            cause = "take a tighter rtol." if chosen else likely_cause(problem, recording, index)
         return f"{what}. No loop or constraint is nearly singular there: {cause}"
     smaller = (
         "a tighter rtol" if problem.integrator.chooses_step else f"a smaller step (now {h:g} s) or integrator='rkmk45'"
@@ -373,9 +372,8 @@ def imbalance(
         )
     if mode:
         return f"{what}: {mode}"
-    return (
-        f"{what}: {smaller} or integrator='rkmk45' resolves what changes there; balance=False switches this check off."
-    )
+    other = "" if problem.integrator.chooses_step else " or integrator='rkmk45'"
+    return f"{what}: {smaller}{other} resolves what changes there; balance=False switches this check off."
 
 
 def likely_cause(
