@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from heavytop_bench.reality import starts
 
 import heavytop as ht
 from heavytop import control
@@ -87,7 +88,7 @@ def test_a_heavier_load_in_strong_wind() -> None:
     plant = system.derive()
     start = (craft.model.neutral(), np.zeros(9))
     flown = control.Windy(
-        robust_controller(craft).with_reference(craft.model.neutral()), control.Breeze((5.0, 0.0, 0.0))
+        robust_controller(craft, rotors=False).with_reference(craft.model.neutral()), control.Breeze((5.0, 0.0, 0.0))
     )
     run = ht.simulate(plant, start, 10.0, 5e-3, control=flown, balance=False)
     G = plant.pose("world", "load", run.q)
@@ -111,3 +112,17 @@ def test_default_poles_of_slung_loads(mass: float, cable: float) -> None:
     assert lean.needs_reference
     poles = craft.law(limits=False).poles()
     assert np.all(np.real(poles[np.abs(poles) > 1e-3]) < 0)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("make", [quadcopter_with_load, six_rotors_with_arm])
+def test_parts_recover_with_delay_and_lag(make: Any) -> None:
+    """From any attitude, with measurements that are 25 ms late and motors that lag."""
+    craft = make()
+    model, plant, count = craft.model, RotorPlant(craft), 12
+    hulls, speeds = starts(count, (3.0, 2.0, 3.0), 5)
+    q, v = np.tile(model.neutral(), (count, 1)), np.zeros((count, model.nv))
+    q[:, :12], v[:, :6] = hulls, speeds
+    flown = robust_controller(craft, control.Sensors().late(0.025)).with_reference(model.neutral())
+    run = ht.simulate(plant, plant.start(q, v), 8.0, 5e-3, control=flown, balance=False)
+    assert np.linalg.norm(run.q[-1, :, :3], axis=-1).max() < 0.2

@@ -132,7 +132,7 @@ from heavytop.control.observers.disturbance_observers import (
     MomentObserver as MomentObserver,
     ThrustScale as ThrustScale,
 )
-from heavytop.control.observers.hull import UP, Hull as Hull, limited, within
+from heavytop.control.observers.hull import UP, Hull as Hull, HullMotion, limited, within
 from heavytop.control.observers.identification import Identified as Identified
 from heavytop.control.observers.measurements import Delayed as Delayed, Noisy as Noisy, OnPart as OnPart
 from heavytop.control.observers.momentum import Balanced as Balanced, MomentumObserver as MomentumObserver

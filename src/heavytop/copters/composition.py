@@ -15,7 +15,7 @@ import numpy as np
 from heavytop._arrays import numbers
 from heavytop.control import BaseController, Breeze, Delayed, Integral, Noisy, OnPart, Sensed, Sensors, Windy, add_wind
 from heavytop.copters.maneuvers import Maneuver
-from heavytop.copters.robust_controller import TYPICAL_SENSORS, agile_law, has_parts, robust_controller
+from heavytop.copters.robust_controller import TYPICAL_SENSORS, agile_law, robust_controller
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
 from heavytop.copters.stacks import StackController, is_stack
 from heavytop.copters.vehicle import LAWS, Vehicle
@@ -318,8 +318,6 @@ class Composition(Value):
             return self.vehicle.law(self.law, self.limits, integral)
         if self.conditions.delay:
             self.conditions.delay_samples(self.period)
-        if has_parts(self.vehicle):
-            return robust_controller(self.vehicle, law=agile_law(self.vehicle, limits=self.limits))
         sensors = self.conditions.sensors_in_flight(self.vehicle.sensors or TYPICAL_SENSORS)
         law = agile_law(self.vehicle, limits=self.limits, period=self.period)
         return robust_controller(self.vehicle, sensors, law=law, rotors=self.rotors)
@@ -351,7 +349,7 @@ class Composition(Value):
             controller = vehicle.full.controller(controller)
         if self.stack is not None:
             controller = OnRotors(controller, vehicle) if self._has_rotor_plant else controller
-        elif not (self.robust and not has_parts(vehicle)):  # the robust controller of a hull has its own sensors
+        elif not self.robust:  # the robust controller has its own sensors
             seen = vehicle.plant
             first = (start[0][..., : seen.nq], start[1][..., : seen.nv])
             inner, controller = controller, conditions.with_sensors(controller, seen, first, self.period)

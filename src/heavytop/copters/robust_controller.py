@@ -13,24 +13,22 @@ import numpy as np
 from heavytop.control import (
     LONGEST,
     AirDrag,
-    Balanced,
     BaseController,
     Estimator,
     FeedbackLaw,
     Hull,
-    MomentumObserver,
     OnPart,
     Propellers,
     Prototype,
     Sensor,
     Sensors,
-    Tuning,
     Wrapper,
     poles_of,
     robust,
     sampled_pole,
 )
 from heavytop.copters.authority import Authority
+from heavytop.copters.carrying import Carrying, as_rigid, has_parts
 from heavytop.copters.failover import Failover
 from heavytop.copters.propulsion import SERVO, typical_propulsion
 from heavytop.system import GRAVITY
@@ -42,8 +40,6 @@ TILT, LATE, LAGGING = 1.0, 0.64, 0.8
 """Bounds of the frequency w of the tilt: w^2 per angular acceleration by the rotors, w times the longest delay, w times the lag."""
 POSITION, YAW, TURNING = 0.3125, 0.47, 1.8
 """Double pole of the position and natural frequency of the yaw per that of the tilt; bound of the latter per root of the angular acceleration."""
-LEANING = 0.5
-"""Time constant with which a hull with a load or limbs leans against a force, per period 1/w."""
 TORQUE_PRIORITY = 1e4
 SPREAD = 0.3
 """Desired tilt inertia per largest one of a positive prototype."""
@@ -115,7 +111,7 @@ def agile_law(
 ) -> FeedbackLaw:
     """The energy-based law of a vehicle with these poles; at the limits, torques have priority over thrust.
 
-    Vehicles with tilting rotors, loads or limbs keep their own prototype.
+    Vehicles with tilting rotors keep their own prototype. With loads or limbs it is the law of the rigid body of :class:`.Carrying`.
 
     Parameters
     ----------
@@ -129,7 +125,9 @@ def agile_law(
     >>> agile_law(quadcopter()).kind
     'energy'
     """
-    if has_parts(vehicle) or is_tilting(vehicle):
+    if has_parts(vehicle):
+        vehicle = as_rigid(vehicle)
+    if is_tilting(vehicle):
         return vehicle.law("energy", limits)
     bounds = vehicle.limits and replace(vehicle.limits, torque_priority=TORQUE_PRIORITY, inertia=None)
     slow, fast, yaw = agile_frequencies(vehicle, longest, period)
@@ -140,11 +138,6 @@ def agile_law(
     if np.any(com := Hull.of(vehicle.model).com):
         prototype = prototype.shifted(com)
     return vehicle.law("energy", (bounds or False) if limits else False, prototype=prototype)
-
-
-def has_parts(vehicle: Vehicle) -> bool:
-    """Whether something moves relative to the hull: a load, an arm."""
-    return len(vehicle.model.description.joints) > 1
 
 
 def is_tilting(vehicle: Vehicle) -> bool:
@@ -183,9 +176,8 @@ def robust_controller(
 
     Parameters
     ----------
-    vehicle : a vehicle. With a load or limbs its disturbances are observed on the full model, see :class:`.MomentumObserver`, from the measured
-        state; there is no prediction and no governor, and no other option applies. The servos of tilting rotors are predicted as a lag of
-        the forces. sensors : default: those of the vehicle, else perfect ones.
+    vehicle : a vehicle. With a load or limbs its hull is controlled as a rigid body that they push, see :class:`.Carrying`, without known drag; the
+        servos of tilting rotors are predicted as a lag of the forces. sensors : default: those of the vehicle, else perfect ones.
     law : default: :func:`agile_law`; also a :class:`.Failover` around it. failures : whether failed rotors are detected and left out, by a
         :class:`.Failover` around the law. drag : whether the controller knows the drag of the description.
     delay, identify, members, activity, estimator, start, observers : see :func:`.control.robust`.
@@ -200,11 +192,12 @@ def robust_controller(
     True
     """
     if has_parts(vehicle):
-        heart = agile_law(vehicle) if law is None else law
-        inner = heart if isinstance(heart, Wrapper) else OnPart(heart, vehicle.model)
-        tuning = Tuning.of(agile_frequencies(vehicle, longest, period)[1])
-        observed = Balanced(inner, vehicle.model, not vehicle.fully_actuated, LEANING / tuning.pole)
-        return MomentumObserver(observed, vehicle.model, tuning.observer)
+        rigid = as_rigid(vehicle)
+        inner = robust_controller(
+            rigid, sensors, law=law, drag=False, delay=delay, identify=identify, members=members, rotors=rotors, longest=longest,
+            period=period, activity=activity, estimator=estimator, start=start, failures=failures,
+        )  # fmt: skip
+        return Carrying(inner, vehicle, rigid)
     sensors = sensors or vehicle.sensors or Sensors()
     law = agile_law(vehicle, longest=longest, period=period) if law is None else law
     if failures and not isinstance(law, Wrapper):

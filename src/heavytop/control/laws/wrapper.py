@@ -159,6 +159,10 @@ class Seen(Portable):
         self._sizes |= signal_sizes(model)
         if own.needs_reference:  # reference and parameters are still those of the law's own model
             self._sizes |= {name: size[0] for name, size in inner.inputs.items() if name in (*REFERENCE, "p")}
+            if (whole := own.reference_model) is not None:
+                self._sizes |= dict(
+                    zip((*REFERENCE, "p"), (whole.nq, whole.nv, whole.nv, len(whole.parameter_names)), strict=True)
+                )
         self._sizes |= {name: size[0] for name, size in inner.inputs.items() if name == "gains"}
         self.used = tuple(inner.inputs)
         self.shared: dict[str, Any] = {}
@@ -286,6 +290,8 @@ class Wrapper(BaseController):
     own_state_size: int = 0
     own_signal_size: int = 0
     provides: Mapping[str, int] = {}
+    reference_model: Any = None
+    """Model of the reference, if the inner controller follows that of a part of it."""
 
     def plant(self, model: Any) -> Any:
         """What the inner controller is made for, from the plant for which this one is made."""
