@@ -178,6 +178,8 @@ class Result(Shown):
         """
         from heavytop.sweep.statistics import quantiles
 
+        if isinstance(level, str):
+            raise SweepError(f"the level is the first argument, then the names: result.quantile(0.99, {level!r}).")
         if names is None:
             numbers = [n for n, v in self.data.data_vars.items() if v.dtype.kind in "fiu" and TIME not in v.dims]
             names = [str(n) for n in numbers if n not in ("outcome", "end_time")]

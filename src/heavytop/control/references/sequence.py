@@ -55,8 +55,12 @@ def _check_meeting(before: Reference, after: Reference, number: int) -> None:
     gap = float(np.max(np.abs(after.model.difference(q0, q1)), initial=0.0))
     jump = float(np.max(np.abs(v1 - v0), initial=0.0))
     if gap > MEETS or jump > MEETS:
+        part, old, new = ("q", q0, q1) if gap > MEETS else ("v", v0, v1)
+        k = int(np.argmax(np.abs(np.asarray(new) - old)))
+        name = getattr(after.model, f"{part}_names")[k]
         raise ControlError(
-            f"references {number} and {number + 1} of a sequence do not meet: the configuration jumps by {gap:.3g} (rad or m), the velocity by "
+            f"references {number} and {number + 1} of a sequence do not meet: {name!r} is {old[k]:.6g} at the end of the first "
+            f"and {new[k]:.6g} at the start of the second; the configuration jumps by {gap:.3g} (rad or m), the velocity by "
             f"{jump:.3g}. Start the second where the first ends."
         )
 

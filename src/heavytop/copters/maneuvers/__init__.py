@@ -111,8 +111,9 @@ def as_maneuver(given: Any, vehicle: Vehicle) -> Maneuver:
         return given
     reference = given.reference if isinstance(given, Plan) else given
     if not isinstance(reference, Reference):
+        several = " Join several with maneuvers.sequence(...)." if isinstance(given, list | tuple) else ""
         raise ControlError(
-            f"a maneuver must be a name, a Maneuver, a Reference or a Plan of {vehicle.name!r}, got {type(given).__name__}."
+            f"a maneuver must be a name, a Maneuver, a Reference or a Plan of {vehicle.name!r}, got {type(given).__name__}.{several}"
         )
     if reference.model is not vehicle.model and reference.model.key != vehicle.model.key:
         raise ControlError(
