@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from heavytop.control import Sensors, Windy
 from heavytop.copters import (
     Authority,
+    Limb,
     Propulsion,
     Rotor,
     RotorPlant,
@@ -21,10 +22,12 @@ from heavytop.copters import (
     multicopter,
     octocopter,
     quadcopter,
+    quadcopter_with_load,
     ring,
     robust_controller,
     tricopter,
 )
+from heavytop.copters.propulsion import typical_propulsion
 from heavytop.simulate import simulate
 from heavytop_bench.reality import FAR, SPREAD, starts
 from heavytop_bench.report import BenchReport
@@ -69,6 +72,26 @@ def tilting_vehicle(make: Callable[..., Vehicle], lift: float = 2.2) -> Vehicle:
     return make(thrust=(0.0, lift * free.weight / len(free.airframe.rotors)))
 
 
+def slung_load(mass: float = 1.0, moment: float = 1.0) -> Vehicle:
+    """A quadcopter with 0.2 kg on a rod of 1 m, with factors of all masses and of the moments of inertia of its hull."""
+    turn = (0.008 * moment, 0.008 * moment, 0.014 * moment)
+    return quadcopter_with_load(load_mass=0.2 * mass, cable=1.0, mass=0.9 * mass, moment=turn)
+
+
+def moving_arm(mass: float = 1.0, moment: float = 1.0) -> Vehicle:
+    """A Y6 with an arm of 0.2 kg that swings at up to 2 rad/s, thrust to weight 2.2, with the same factors."""
+    places = [(0.3 * np.cos(a), 0.3 * np.sin(a)) for a in (np.pi / 3, np.pi, -np.pi / 3)]
+    most = 2.2 * 2.2 * 9.81 / 6
+    rotors = [
+        Rotor((x, y, z), drag_ratio=np.copysign(0.018, z), thrust=(0.0, most)) for x, y in places for z in (0.05, -0.05)
+    ]
+    arm = Limb("arm", 0.2 * mass, tip=(0, 0, -0.3), at=(0, 0, -0.05), force=3.0, path=lambda t: 0.8 * np.sin(2.5 * t))
+    turn = (0.03 * moment, 0.03 * moment, 0.05 * moment)
+    return multicopter(rotors, 2.0 * mass, turn, limbs=[arm], name="Y6 with an arm")
+
+
+PARTS: Mapping[str, Callable[[float, float], Vehicle]] = {"0.2 kg on 1 m": slung_load, "Y6 with an arm": moving_arm}
+"""Vehicles with parts, as functions of the factors of mass and moments."""
 VEHICLES: Mapping[str, Callable[[], Vehicle]] = {
     "Hummingbird": lambda: load("hummingbird"),
     "racer": lambda: load("racer"),
@@ -189,6 +212,38 @@ def recover(
     ]
 
 
+def recover_with_parts(
+    make: Callable[[float, float], Vehicle],
+    condition: Condition,
+    count: int = 200,
+    rate: float = 200.0,
+    spread: tuple[float, float, float] = SPREAD,
+    seconds: float = 12.0,
+) -> Flown:
+    """Fly a vehicle with parts that differs from the described one, which the controller is made for; loads hang down at the start."""
+    craft, true, period = make(1.0, 1.0), make(condition.mass, condition.moment), 1 / rate
+    p, model = typical_propulsion(craft), craft.model
+    plant = RotorPlant(replace(true, propulsion=replace(p, time_constant=condition.lag * p.lag)), wind=True)
+    hulls, speeds = starts(count, spread, SEED)
+    q, v = np.tile(model.neutral(), (count, 1)), np.zeros((count, model.nv))
+    q[:, :12], v[:, :6] = hulls, speeds
+    if craft.airframe.load is not None:
+        q[:, 12:21] = hulls[:, 3:12].reshape(count, 3, 3).swapaxes(1, 2).reshape(count, 9)
+    delay = round(condition.delay / period) * period
+    sensors = Sensors().late(delay) if delay else Sensors()
+    flown = robust_controller(craft, sensors).with_reference(model.neutral())
+    inside = max(1, int(np.ceil(period / STEP - 1e-9)))
+    run = simulate(
+        plant, plant.start(q, v), period * round(seconds / period), period / inside,
+        control=Windy(flown, Gusts(np.full(count, condition.wind))), control_step=period, balance=False, record_every=4 * inside,
+        progress=False,
+    )  # fmt: skip
+    place = np.where(np.isfinite(run.q[..., :3]), run.q[..., :3], -np.inf)
+    drop = np.minimum(q[:, 2], 0.0) - place[..., 2].min(axis=0)
+    near = np.linalg.norm(place[-1], axis=-1) < NEAR
+    return Flown(condition.name, float(np.mean(near)), float(drop.max()))
+
+
 def rows(report: BenchReport, count: int, far: int) -> None:
     """All vehicles in all conditions, at three rates and at 1.1 times the promised one, and from far."""
     for name, make in VEHICLES.items():
@@ -202,6 +257,13 @@ def rows(report: BenchReport, count: int, far: int) -> None:
             found += [(f"{rate:g} Hz, {r.name}", r) for r in recover(craft, SLOW, count, rate)]
         found += [(f"1.1 times the least rate, {r.name}", r) for r in recover(craft, SLOW, count, 1.1 * least)]
         found += [("far starts", r) for r in recover(craft, CONDITIONS[:1], far, spread=FAR, seconds=25.0)]
+        for label, one in found:
+            report.row(flight=f"{name}, {label}", recovered=one.share, drop_m=one.drop)
+            report.ratio(f"{name}, {label}: share recovered", one.share, 1.0)
+    for name, maker in PARTS.items():
+        found = [(r.name, r) for r in (recover_with_parts(maker, c, count) for c in CONDITIONS if c.weak == 1.0)]
+        found += [(f"{rate:g} Hz", recover_with_parts(maker, CONDITIONS[0], count, rate)) for rate in (100.0, 50.0)]
+        found += [("far starts", recover_with_parts(maker, CONDITIONS[0], far, spread=FAR, seconds=25.0))]
         for label, one in found:
             report.row(flight=f"{name}, {label}", recovered=one.share, drop_m=one.drop)
             report.ratio(f"{name}, {label}: share recovered", one.share, 1.0)

@@ -158,6 +158,14 @@ def test_the_least_sample_rate_is_kept(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", list(fleet.PARTS))
+def test_every_start_of_vehicles_with_parts_recovers(name: str) -> None:
+    for condition in fleet.CONDITIONS:
+        if condition.weak == 1.0:
+            assert fleet.recover_with_parts(fleet.PARTS[name], condition, 20).share == 1.0, condition
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(fleet.VEHICLES))
 def test_the_table_of_all_vehicles(name: str) -> None:
     craft = fleet.VEHICLES[name]()
