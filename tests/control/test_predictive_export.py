@@ -76,6 +76,20 @@ def test_the_c_program_returns_the_inputs_of_the_controller(quad: ht.Model, tmp_
 
 
 @needs_compiler
+@pytest.mark.thorough
+def test_the_law_of_recovery_in_c(quad: ht.Model, tmp_path: Path, monkeypatch) -> None:
+    """Without further iterations the law takes over upside down, and hands back."""
+    monkeypatch.setattr(mpc_export, "SAMPLES", 80)
+    monkeypatch.setattr(mpc_export, "START", 4.0)
+    monkeypatch.setattr(mpc_controller, "MORE", 0)
+    control.mpc(quad, limits=(0.0, 3.6)).export_c(tmp_path)
+    output = made(tmp_path)
+    assert " 0 by the law of recovery" not in output
+    assert " 80 by the law of recovery" not in output
+    assert "Error" not in output
+
+
+@needs_compiler
 @pytest.mark.parametrize("rounds", [0, 8])
 @pytest.mark.thorough
 def test_along_a_motion(tmp_path: Path, monkeypatch, rounds: int) -> None:

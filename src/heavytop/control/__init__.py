@@ -125,7 +125,11 @@ from heavytop.control.linear.loop import FeedbackLoop as FeedbackLoop
 from heavytop.control.linear.lqr import LinearQuadratic as LinearQuadratic, Weights as Weights, lqr as lqr
 from heavytop.control.linear.margins import Margins as Margins, margins as margins
 from heavytop.control.linear.prototype_design import Design as Design
-from heavytop.control.mpc.controller import Predictive as Predictive, mpc as mpc
+from heavytop.control.mpc.controller import (
+    DivergenceWarning as DivergenceWarning,
+    Predictive as Predictive,
+    mpc as mpc,
+)
 from heavytop.control.observers.compensation import Compensated as Compensated
 from heavytop.control.observers.disturbance_observers import (
     ForceObserver as ForceObserver,

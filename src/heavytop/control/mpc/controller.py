@@ -3,12 +3,14 @@
 The motion over the horizon is kept as nodes (q, v) and held inputs. A sample linearises all steps in the charts around the nodes (one
 native call), eliminates the states (condensing), solves a quadratic program for the inputs with its limits, and moves the nodes
 by the solution, within a trust region that depends on the gaps between the moves; a motion in a dead end is restarted along the straight
-path to the reference. Deviations from the reference are measured by the rotation vector, which is defined for every attitude, so the cost and its
-gradient are defined from every start. The terminal cost is that of the linear-quadratic regulator.
+path to the reference; vehicles are handed over to a law of recovery (:mod:`.recovery`) while the horizon does not show their way back.
+Deviations from the reference are measured by the rotation vector, which is defined for every attitude, so the cost and its gradient are
+defined from every start. The terminal cost is that of the linear-quadratic regulator.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -27,6 +29,7 @@ from heavytop.control.laws.law_checks import PART, check_sizes
 from heavytop.control.linear.lqr import Weights, cost_of_rest
 from heavytop.control.mpc.condensed_qp import QuadraticProgram, solver
 from heavytop.control.mpc.horizon_motion import Linear, Moves, Prediction
+from heavytop.control.mpc.recovery import recovery_law
 from heavytop.control.references.reference import Reference
 from heavytop.errors import ControlError, wrong_shape
 from heavytop.functions import instance_key
@@ -46,17 +49,48 @@ CLOSED, MORE = 0.03, 12
 """Gap (rad) up to which a far turned motion counts as closed, and most further iterations of a sample to close it."""
 HOPELESS_GAP = 100.0
 """Gap of attitudes (2 tan of half the angle) that no linearisation closes."""
-MEMORY = ("q", "v", "u", "_time", "_statistics", "_costs", "_wait", "_trust", "_known")
+BACK = 0.5
+"""Share of the cost at the last return from the law of recovery below which the next return follows: not both forever in turn."""
+LOST = 6
+"""Horizons over which every cost must exceed all earlier ones for a motion to count as lost."""
+MEMORY = (
+    "q",
+    "v",
+    "u",
+    "_time",
+    "_statistics",
+    "_costs",
+    "_wait",
+    "_trust",
+    "_known",
+    "_handed",
+    "_bar",
+    "_since",
+    "_cost",
+    "_rising",
+)
 """Attributes that change from sample to sample."""
+
+
+class DivergenceWarning(UserWarning):
+    """Under predictive control a motion moves ever further away from its reference.
+
+    Examples
+    --------
+    >>> issubclass(DivergenceWarning, UserWarning)
+    True
+    """
 
 
 @dataclass
 class SampleStatistics:
-    """Computing times of samples (s), samples without a solution, and restarts."""
+    """Computing times of samples (s), samples without a solution, restarts, samples of the law of recovery, lost motions."""
 
     seconds: list[float] = field(default_factory=list)
     failures: int = 0
     restarts: int = 0
+    recoveries: int = 0
+    lost: int = 0
 
 
 class Predictive(BaseController):
@@ -70,7 +104,8 @@ class Predictive(BaseController):
     step, horizon : length of a move in s, number of moves. q, v, u : the predicted motion (N + 1, nq), (N + 1, nv), (N, nu).
     seconds : computing time of each call. failures : calls whose quadratic program had no solution, which use the previously planned inputs,
         and calls in which a bounded function was not finite, which ignore that bound.
-    restarts : restarts of the predicted motion.
+    restarts : restarts of the predicted motion. recoveries : samples that use the motion of the law of recovery. lost : motions that moved ever
+        further away from the reference for six horizons; each of them gives a :class:`DivergenceWarning`.
 
     Examples
     --------
@@ -99,11 +134,12 @@ class Predictive(BaseController):
         self._settings: tuple[Any, ...] = model, reference, horizon, step, weights, limits, bounds, iterations
         self.model, self.reference, self.horizon, self.step = model, reference, horizon, step
         self.iterations, self.rates = iterations, ChartRates.of(model)
-        self._ahead = Prediction(self.rates, step, bounds, reference.parameters_of(model))
         self._turns = np.nonzero(is_turn(model.coordinates))[0]
         self._angles = np.union1d(self._turns, _joint_angles(model)).astype(int)
         free = np.full(model.nu, np.inf)
         self._limits = (-free, free) if limits is None else limits
+        recovery = recovery_law(model, self._limits, step)
+        self._ahead = Prediction(self.rates, step, bounds, reference.parameters_of(model), recovery)
         self._weights = weights.vectors(model)
         final = self._final_cost()
         self._program = QuadraticProgram(
@@ -129,6 +165,8 @@ class Predictive(BaseController):
         self._ahead.straight(self.q[0], q_R)
         self._check_bounds(self._ahead.kept(self.q[1:], self.v[1:]))
         self._iterate(q_R, v_R, u_R)
+        if self._ahead.recovery is not None:
+            self._recover(q_R, v_R, u_R)
         self.reset()
 
     def _check_bounds(self, kept: tuple[np.ndarray, np.ndarray] | None) -> None:
@@ -247,7 +285,9 @@ class Predictive(BaseController):
         self._statistics = SampleStatistics()
         self._program.forget()
         self._costs: list[float] = []
-        self._wait, self._trust = PATIENCE, TRUST[1]
+        self._wait, self._trust, self._handed = PATIENCE, TRUST[1], False
+        self._bar, self._since = np.inf, LOST * self.horizon
+        self._cost, self._rising = 0.0, (0.0, 0)
 
     def _begin(self, q: np.ndarray, v: np.ndarray, wanted: np.ndarray) -> None:
         n = self.horizon
@@ -292,13 +332,9 @@ class Predictive(BaseController):
                 self._time += moves * self.step
         if np.isfinite(q).all() and np.isfinite(v).all():
             self.q[0], self.v[0] = q, v
-            is_open = False
-            for _ in range(self.iterations):
-                is_open = self._iterate(q_R, v_R, u_R)
-            for _ in range(MORE):
-                if not is_open:
-                    break
-                is_open = self._iterate(q_R, v_R, u_R)
+            if not (self._handed and self._recover(q_R, v_R, u_R)):
+                self._optimize(q_R, v_R, u_R)
+            self._notice(float(t))
         else:
             self._statistics.failures += 1  # the state is unknown: use the previously planned inputs
         if len(self.seconds) >= KEPT_SECONDS:
@@ -315,18 +351,73 @@ class Predictive(BaseController):
         name, value, shape = next(x for x in zip("qv", (q, v), self._shapes, strict=True) if x[1].shape != x[2])
         return wrong_shape(f"{name} of {self.model.name!r} (in predictive control)", shape, value.shape)
 
+    def _notice(self, t: float) -> None:
+        """Warn if the cost of the predicted motion has risen for too long with inputs at their limits."""
+        highest, rising = self._rising
+        held = np.any((self.u <= self._limits[0]) | (self.u >= self._limits[1]))
+        self._rising = (self._cost, rising + 1) if held and not self._cost <= highest else (max(highest, self._cost), 0)
+        if rising + 1 == LOST * self.horizon and self._rising[1]:
+            self._statistics.lost += 1
+            warnings.warn(
+                f"predictive control of {self.model.name!r} loses its reference: the cost of the predicted motion has risen for "
+                f"{LOST * self.horizon * self.step:g} s until t = {t:g} s. Its limits may be too small, its start too far away, or its reference "
+                "impossible: start nearer, extend the horizon, or hold the system with another law.",
+                DivergenceWarning,
+                stacklevel=2,
+            )
+
+    def _optimize(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> None:
+        """Steps of the optimisation; more of them while the motion is open, then the law of recovery."""
+        is_open, self._since = False, self._since + 1
+        for _ in range(self.iterations):
+            is_open = self._iterate(q_R, v_R, u_R)
+        for _ in range(MORE):
+            if not is_open:
+                return
+            is_open = self._iterate(q_R, v_R, u_R)
+        if is_open and self._ahead.recovery is not None:
+            self._recover(q_R, v_R, u_R)
+
     def _iterate(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> bool:
         """One step of the optimisation; whether the motion was far turned with gaps, so that it is not yet a motion of the model."""
-        ne = self.rates.ne
         linear = self._moves.linear(self.q, self.v, self.u, q_R, v_R)
         deviation = self._program.weighed(linear.away)
         gap, cost = self._watch(linear, deviation, u_R)
-        is_open = bool(gap > CLOSED and np.abs(linear.away[:, self._turns]).max(initial=0.0) > FAR_TURN)
+        turned = np.abs(linear.away[:, self._turns]).max(axis=1, initial=0.0)
+        is_open = bool(gap > CLOSED and turned.max() > FAR_TURN)
+        if self._ahead.recovery is not None:
+            is_open = is_open or turned[-1] > FAR_TURN
         if self._is_dead_end(linear, gap, cost):
             self._wait, self._trust = PATIENCE + SETTLING, TRUST[1]
             self._restart(q_R, v_R, u_R)
             linear = self._moves.linear(self.q, self.v, self.u, q_R, v_R)
             deviation = self._program.weighed(linear.away)
+        self._improve(linear, deviation, q_R, v_R, u_R)
+        return is_open
+
+    def _recover(self, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray) -> bool:
+        """Predict the motion of the law of recovery; whether its inputs are to be used: it is far turned somewhere, or still far away."""
+        self._statistics.recoveries += 1
+        self._trust, self._costs = TRUST[1], []
+        for kept, found in zip(
+            (self.q, self.v, self.u), self._moves.recovered(self.q[0], self.v[0], q_R, v_R), strict=True
+        ):
+            kept[:] = found
+        linear = self._moves.linear(self.q, self.v, self.u, q_R, v_R)
+        self._cost = self._program.cost(self._program.weighed(linear.away), self.u - u_R)
+        if not self._handed and self._since >= LOST * self.horizon:
+            self._bar = np.inf
+        is_far = bool(np.abs(linear.away[:, self._turns]).max() > FAR_TURN)
+        self._handed, self._since = is_far or not self._cost < BACK * self._bar, 0
+        if not self._handed:
+            self._bar = self._cost
+        return self._handed
+
+    def _improve(
+        self, linear: Linear, deviation: np.ndarray, q_R: np.ndarray, v_R: np.ndarray, u_R: np.ndarray
+    ) -> None:
+        """Solve the quadratic program and move the nodes by its solution."""
+        ne = self.rates.ne
         kept = self._ahead.kept(self.q, self.v)
         if kept is not None and not (known := _known(*kept)).all():
             kept = self._only(kept, known)
@@ -336,7 +427,7 @@ class Predictive(BaseController):
             planned = self.u
             self._restart(q_R, v_R, u_R)
             self.u = planned
-            return False
+            return
         du, dx = solved
         turned = np.linalg.norm(dx[:, self._angles], axis=1)
         if turned.max(initial=0.0) > self._trust:
@@ -344,7 +435,6 @@ class Predictive(BaseController):
         self.u = np.clip(self.u + du, *self._limits)  # rounding of the solver
         self.q[1:] = self._moves.moved(dx[:, :ne])
         self.v[1:] += dx[:, ne:]
-        return is_open
 
     def _only(self, kept: tuple[np.ndarray, np.ndarray], known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Bounded values and slopes with those that are not finite moved inside their bounds; such a sample counts as a failure."""
@@ -359,7 +449,7 @@ class Predictive(BaseController):
         low, high = TRUST
         self._trust = max(0.5 * self._trust, low) if gap > LARGE_GAP else min(2.0 * self._trust, high)
         cost = self._program.cost(deviation, self.u - u_R)
-        self._costs = [*self._costs[-PATIENCE:], cost]
+        self._costs, self._cost = [*self._costs[-PATIENCE:], cost], cost
         self._wait -= 1
         return gap, cost
 
@@ -390,6 +480,16 @@ class Predictive(BaseController):
         return self._statistics.failures
 
     @property
+    def lost(self) -> int:
+        """Number of motions that moved ever further away from the reference, counted as in :attr:`seconds`."""
+        return self._statistics.lost
+
+    @property
+    def recoveries(self) -> int:
+        """Number of samples that start from the motion of the law of recovery, counted as in :attr:`seconds`."""
+        return self._statistics.recoveries
+
+    @property
     def restarts(self) -> int:
         """Number of restarts of the predicted motion, counted as in :attr:`seconds`."""
         return self._statistics.restarts
@@ -402,7 +502,7 @@ class Predictive(BaseController):
         return (
             f"{len(taken)} sample{'s' if len(taken) > 1 else ''}: median {np.median(taken):.3f} ms, "
             f"99.9 % below {np.quantile(taken, 0.999):.3f} ms, longest {taken.max():.3f} ms; "
-            f"{self.failures} without a solution, {self.restarts} restarted"
+            f"{self.failures} without a solution, {self.restarts} restarted, {self.recoveries} by the law of recovery, {self.lost} lost"
         )
 
 

@@ -53,7 +53,10 @@ def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predic
     with typed_errors(folder):
         check_replaceable(Path(folder), [f"{label}_mpc.h", f"{label}_mpc.c", f"test_{label}_mpc.c"])
     p = ahead._ahead
-    functions = {f"{label}_{key}": p.trace(key) for key in ("prediction", "straight", "move")}
+    functions = {
+        f"{label}_{key}": p.trace(key)
+        for key in ("prediction", "straight", "move", *(["recovery"] if p.recovery else []))
+    }
     rows = _samples(ahead)
     vectors = dict(zip(functions, _vectors(ahead, rows), strict=True))
     _, texts = c_texts(folder, functions, name=label, vectors=vectors)
@@ -66,9 +69,11 @@ def export_predictive(ahead: Predictive, folder: str | Path, name: str = "predic
     values = {
         "MARK": MARK, "LABEL": label, "L": label, "GUARD": label.upper(), "N": ahead.horizon, "NQ": m.nq, "NV": m.nv, "NU": m.nu,
         "NX": ahead.rates.nx, "NE": ahead.rates.ne, "MORE": controller.MORE, "PATIENCE": controller.PATIENCE, "SETTLING": controller.SETTLING,
+        "LOST": controller.LOST,
         "BLOCK_ROUNDS": BLOCK_ROUNDS, "ROUNDS": ROUNDS_EACH * ahead.horizon * m.nu,
         "SPEEDS": speeds, "SPEED": "moved[i]" if speeds == m.nv else "v_R[k * NV + i]",
-        "PREDICTION": f"{label}_prediction", "STRAIGHT": f"{label}_straight", "MOVE": f"{label}_move", "ITERATIONS": ahead.iterations,
+        "PREDICTION": f"{label}_prediction", "STRAIGHT": f"{label}_straight", "MOVE": f"{label}_move", "RECOVERY": f"{label}_recovery",
+        "ITERATIONS": ahead.iterations,
         "COUNT": len(rows), "EACH": "0" if ahead._constant else "k", "TOLERANCE": TOLERANCE,
     }  # fmt: skip
     for file in program:
@@ -107,7 +112,7 @@ def _samples(ahead: Predictive) -> list[tuple[np.ndarray, ...]]:
 
 
 def _vectors(ahead: Predictive, rows: Sequence[tuple[np.ndarray, ...]]) -> tuple[list[np.ndarray], ...]:
-    """Test vectors of prediction, straight path and move."""
+    """Test vectors of prediction, straight path, move and law of recovery."""
     q, v, u = (np.array([row[k] for row in rows[:-1]]) for k in (0, 1, 5))
     q_1, v_1 = (np.array([row[k] for row in rows[1:]]) for k in (0, 1))
     q_R, v_R = (np.array([row[k][0] for row in rows[:-1]]) for k in (2, 3))
@@ -116,7 +121,8 @@ def _vectors(ahead: Predictive, rows: Sequence[tuple[np.ndarray, ...]]) -> tuple
     p = np.broadcast_to(ahead._ahead._p, (count, len(ahead._ahead._p)))
     left = np.linspace(0.0, 0.9, count)
     e = 0.5 * rng.standard_normal((count, ahead.rates.ne))
-    return [q, v, u, q_1, v_1, q_R, v_R, h, p], [q, q_R, left, left + 0.1, h], [q, e]
+    vectors = [q, v, u, q_1, v_1, q_R, v_R, h, p], [q, q_R, left, left + 0.1, h], [q, e]
+    return vectors if ahead._ahead.recovery is None else (*vectors, [q, v, q_R, v_R, 0 * v_R, h, p])
 
 
 def _row(name: str, values: np.ndarray, kind: str = "double") -> str:
@@ -129,10 +135,11 @@ def _tables(ahead: Predictive) -> str:
     program, nx = ahead._program, ahead.rates.nx
     angles, turns = np.zeros(nx), np.zeros(nx)
     angles[ahead._angles], turns[ahead._turns] = 1, 1
-    names = ("TRUST_LOW", "TRUST_HIGH", "LARGE_GAP", "FAR_TURN", "HOPELESS_GAP", "CLOSED")
+    names = ("TRUST_LOW", "TRUST_HIGH", "LARGE_GAP", "FAR_TURN", "HOPELESS_GAP", "CLOSED", "BACK")
     numbers = (*controller.TRUST, *(getattr(controller, name) for name in names[2:]))
     lines = [f"#define {name} {float(number)!r}" for name, number in zip(names, numbers, strict=True)]
     lines += [
+        f"#define HAS_RECOVERY {int(ahead._ahead.recovery is not None)}",
         f"static const double step = {literal(ahead.step)};",
         _row("parameters", ahead._ahead._p),
         _row("lowest", ahead._limits[0]),

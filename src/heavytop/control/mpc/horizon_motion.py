@@ -13,6 +13,7 @@ import numpy as np
 
 from heavytop._arrays import Array, concatenate, jacobian, split, substitute, symbol
 from heavytop.compile import Bound, Kernel, Traced, trace_of
+from heavytop.control.laws.law import FeedbackLaw
 from heavytop.functions import BoundHere
 from heavytop.ocp import ChartRates, StateBounds, chart, place, residual
 
@@ -39,7 +40,7 @@ class Prediction:
     Parameters
     ----------
     rates : chart dynamics of the model. step : length of a move in s. bounds : soft bounds of states, or None.
-    parameters : values by name; default: those of the model.
+    parameters : values by name; default: those of the model. recovery : law of :meth:`recovered`, or None.
     """
 
     def __init__(
@@ -48,8 +49,9 @@ class Prediction:
         step: float,
         bounds: StateBounds | None = None,
         parameters: Mapping[str, Any] | None = None,
+        recovery: FeedbackLaw | None = None,
     ) -> None:
-        self.rates, self.step, self.bounds = rates, step, bounds
+        self.rates, self.step, self.bounds, self.recovery = rates, step, bounds, recovery
         self._p = rates.parameters(parameters)
 
     def _trace_linear(self) -> Traced:
@@ -61,15 +63,7 @@ class Prediction:
         p = symbol("p", len(self._p))
         y = symbol("y", r.nx + r.nu)
         e, dv, du = split(y, (r.ne, r.nv, r.nu))
-        rho, h = r.rho.traced_value, s["h"]
-        x: Array = concatenate(e, s["v"] + dv)
-        u = s["u"] + du
-        rate = lambda x: rho.expressions(concatenate(x, u), s["q"], p)[0]  # noqa: E731
-        k1 = rate(x)
-        k2 = rate(x + 0.5 * h * k1)
-        k3 = rate(x + 0.5 * h * k2)
-        k4 = rate(x + h * k3)
-        end = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        end = self._move(s["q"], concatenate(e, s["v"] + dv), s["u"] + du, s["h"], p)
         defect = concatenate(residual(c, s["q_1"], chart(c, s["q"], end[: r.ne])), end[r.ne :] - s["v_1"])
         moved = symbol("moved", r.nx)
         away = concatenate(place(c, s["q_R"], chart(c, s["q_1"], moved[: r.ne])), s["v_1"] + moved[r.ne :] - s["v_R"])
@@ -80,6 +74,29 @@ class Prediction:
             "away": zero(away, moved), "turn": zero(jacobian(away, moved), moved),
         }  # fmt: skip
         return trace_of("prediction", {**s, "p": p}, outputs)
+
+    def _move(self, q: Array, x: Array, u: Array, h: Array, p: Array) -> Array:
+        """The end (nx,) of a move from x in the chart around q."""
+        rho = self.rates.rho.traced_value
+        rate = lambda x: rho.expressions(concatenate(x, u), q, p)[0]  # noqa: E731
+        k1 = rate(x)
+        k2 = rate(x + 0.5 * h * k1)
+        k3 = rate(x + 0.5 * h * k2)
+        k4 = rate(x + h * k3)
+        return x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+    def _trace_recovery(self) -> Traced:
+        """(q, v, q_R, v_R, a_R, h, p) -> the end (q_1, v_1) of a move with the inputs u of the law."""
+        r, c, law = self.rates, self.rates.model.coordinates, self.recovery
+        if law is None:
+            raise TypeError("there is no law of recovery")
+        sizes = {"q": r.model.nq, "v": r.nv, "q_R": r.model.nq, "v_R": r.nv, "a_R": r.nv}
+        s = {name: symbol(name, size) for name, size in sizes.items()}
+        h, p = symbol("h"), symbol("p", len(self._p))
+        u = law.traced_law.expressions(*s.values(), p)[0]
+        end = self._move(s["q"], concatenate(np.zeros(r.ne), s["v"]), u, h, p)
+        q_1 = c.project(chart(c, s["q"], end[: r.ne]))
+        return trace_of("recovery", {**s, "h": h, "p": p}, {"q_1": q_1, "v_1": end[r.ne :], "u": u})
 
     def _trace_straight(self) -> Traced:
         """(q, q_R, left, before, h) -> the point where the part ``left`` of the path from q to q_R remains, and the velocity there."""
@@ -113,6 +130,10 @@ class Prediction:
         return self._kernel("straight", self._trace_straight)
 
     @cached_property
+    def _recovery(self) -> Kernel:
+        return Kernel(self._trace_recovery(), lanes=1)
+
+    @cached_property
     def _moved(self) -> Kernel:
         """(q, e) -> chart(q, e), projected on the manifold."""
         return self._kernel("move", self._trace_move)
@@ -123,8 +144,10 @@ class Prediction:
         return trace_of("move", {"q": q, "e": e}, {"q": c.project(chart(c, q, e))})
 
     def trace(self, what: str) -> Traced:
-        """The exported function "prediction", "straight" or "move"."""
-        return {"prediction": self._trace_linear, "straight": self._trace_straight, "move": self._trace_move}[what]()
+        """The exported function "prediction", "straight", "move" or "recovery"."""
+        return {
+            "prediction": self._trace_linear, "straight": self._trace_straight, "move": self._trace_move, "recovery": self._trace_recovery,
+        }[what]()  # fmt: skip
 
     @cached_property
     def _kept(self) -> Kernel:
@@ -168,10 +191,18 @@ class Moves(BoundHere):
         shapes = (nx,), (nx, nx), (nx, r.nu), (nx,), (nx, nx)
         self._result = Linear(*(np.zeros((count, *shape)) for shape in shapes))
         self._ends = np.zeros((count, nq))
-        q, v, h = self._q, self._v, np.array(prediction.step)
+        q, v, h, self._step = self._q, self._v, np.array(prediction.step), prediction.step
         given = [q[:-1], v[:-1], self._u, q[1:], v[1:], self._q_R, self._v_R, h, prediction._p]
         self._linear = Bound(prediction._linear, given, self._result)
         self._move = Bound(prediction._moved, [q[1:], self._e], [self._ends])
+        self._a_R, self._recovery = np.zeros((count, r.nv)), []
+        if prediction.recovery is not None:
+            for k in range(count):
+                one = slice(k, k + 1)
+                given = [q[one], v[one], self._q_R[one], self._v_R[one], self._a_R[one], h, prediction._p]
+                self._recovery.append(
+                    Bound(prediction._recovery, given, [q[k + 1 : k + 2], v[k + 1 : k + 2], self._u[one]])
+                )
 
     def linear(self, q: np.ndarray, v: np.ndarray, u: np.ndarray, q_R: np.ndarray, v_R: np.ndarray) -> Linear:
         """All moves between the nodes q (N + 1, nq), v (N + 1, nv) with the inputs u (N, nu) to first order."""
@@ -184,3 +215,17 @@ class Moves(BoundHere):
         self._e[:] = e
         self._move()
         return self._ends
+
+    def recovered(
+        self, q: np.ndarray, v: np.ndarray, q_R: np.ndarray, v_R: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Nodes q (N + 1, nq), v (N + 1, nv) and inputs (N, nu) of the law of recovery from q (nq,), v (nv,).
+
+        The reference q_R (N, nq), v_R (N, nv) is that at the ends of the moves.
+        """
+        self._q[0], self._v[0], self._q_R[:], self._v_R[:] = q, v, q_R, v_R
+        self._a_R[:-1] = np.diff(v_R, axis=0) / self._step
+        self._a_R[-1] = self._a_R[-2]
+        for move in self._recovery:
+            move()
+        return self._q, self._v, self._u

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { N = @L@_MOVES, NQ = @L@_NQ, NV = @L@_NV, NU = @L@_NU, NX = @L@_NX, NE = @NE@, SIZE = N * NU };
-enum { MORE = @MORE@, PATIENCE = @PATIENCE@, SETTLING = @SETTLING@, BLOCK_ROUNDS = @BLOCK_ROUNDS@, ROUNDS = @ROUNDS@ };
+enum { MORE = @MORE@, PATIENCE = @PATIENCE@, SETTLING = @SETTLING@, LOST = @LOST@, BLOCK_ROUNDS = @BLOCK_ROUNDS@, ROUNDS = @ROUNDS@ };
 
 @TABLES@
 
@@ -20,6 +20,8 @@ void @L@_reset(@L@_memory *m)
 {
     memset(m, 0, sizeof *m);
     m->wait = PATIENCE;
+    m->since = LOST * N;
+    m->bar = HUGE_VAL;
     m->trust = TRUST_HIGH;
 }
 
@@ -92,14 +94,14 @@ static void restart(@L@_memory *m, const double *q_R, const double *v_R, const d
     }
 }
 
-/* Largest gap (rad), largest turn away from the reference (rad) and cost of the predicted motion. */
+/* Largest gap (rad), largest turn away from the reference (rad), that at the end, and cost of the predicted motion. */
 typedef struct {
-    double gap, far, cost;
+    double gap, far, last, cost;
 } outlook;
 
 static outlook look_ahead(const @L@_memory *m, const @L@_room *w, const double *u_R)
 {
-    double gap = 0.0, far = 0.0, cost = 0.0, more;
+    double gap = 0.0, far = 0.0, last = 0.0, cost = 0.0, more;
     outlook seen;
     int k, i;
     for (k = 0; k < N; k++) {
@@ -108,6 +110,8 @@ static outlook look_ahead(const @L@_memory *m, const @L@_room *w, const double *
                 gap = fabs(w->defect[k][i]);
             if (is_turn[i] && !(fabs(w->away[k][i]) <= far))
                 far = fabs(w->away[k][i]);
+            if (k == N - 1 && is_turn[i] && !(fabs(w->away[k][i]) <= last))
+                last = fabs(w->away[k][i]);
             cost += 0.5 * w->d[k][i] * w->d[k][i];
         }
         for (i = 0; i < NU; i++) {
@@ -117,9 +121,39 @@ static outlook look_ahead(const @L@_memory *m, const @L@_room *w, const double *
     }
     seen.gap = gap;
     seen.far = far;
+    seen.last = last;
     seen.cost = cost;
     return seen;
 }
+
+#if HAS_RECOVERY
+/* Predict the motion of the law of recovery; returns whether its inputs are to be used, since it is far turned somewhere or still far away. */
+static int recover(@L@_memory *m, @L@_room *w, const double *q_R, const double *v_R, const double *u_R)
+{
+    outlook seen;
+    double a_R[NV];
+    int k, i, last;
+    m->recoveries++;
+    m->trust = TRUST_HIGH;
+    m->cost_count = 0;
+    for (k = 0; k < N; k++) {
+        last = k < N - 1 ? k : N - 2;
+        for (i = 0; i < NV; i++)
+            a_R[i] = (v_R[(last + 1) * NV + i] - v_R[last * NV + i]) / step;
+        @RECOVERY@(m->q[k], m->v[k], q_R + k * NQ, v_R + k * NV, a_R, &step, parameters, m->q[k + 1], m->v[k + 1], m->u[k]);
+    }
+    linearize(m, w, q_R, v_R);
+    weigh(w);
+    seen = look_ahead(m, w, u_R);
+    if (!m->handed && m->since >= LOST * N)
+        m->bar = HUGE_VAL;
+    m->handed = seen.far > FAR_TURN || !(seen.cost < BACK * m->bar);
+    m->since = 0;
+    if (!m->handed)
+        m->bar = seen.cost;
+    return m->handed;
+}
+#endif
 
 /* Update trust region and stored costs. */
 static void remember(@L@_memory *m, const outlook *seen)
@@ -349,7 +383,7 @@ static int iterate(@L@_memory *m, @L@_room *w, const double *q_R, const double *
     weigh(w);
     seen = look_ahead(m, w, u_R);
     remember(m, &seen);
-    *open = seen.gap > CLOSED && seen.far > FAR_TURN;
+    *open = (seen.gap > CLOSED && seen.far > FAR_TURN) || (HAS_RECOVERY && seen.last > FAR_TURN);
     if (is_dead_end(m, &seen)) {
         m->wait = PATIENCE + SETTLING;
         m->trust = TRUST_HIGH;
@@ -392,10 +426,26 @@ static int iterate(@L@_memory *m, @L@_room *w, const double *q_R, const double *
     return 0;
 }
 
+/* Steps of the optimisation; more of them while the motion is open, then the law of recovery. */
+static int optimize(@L@_memory *m, @L@_room *w, const double *q_R, const double *v_R, const double *u_R)
+{
+    int i, failed = 0, open = 0;
+    m->since = m->since < LOST * N ? m->since + 1 : m->since;
+    for (i = 0; i < @ITERATIONS@; i++)
+        failed = iterate(m, w, q_R, v_R, u_R, &open);
+    for (i = 0; i < MORE && open; i++)
+        failed = iterate(m, w, q_R, v_R, u_R, &open);
+#if HAS_RECOVERY
+    if (open)
+        recover(m, w, q_R, v_R, u_R);
+#endif
+    return failed;
+}
+
 int @L@_sample(@L@_memory *m, @L@_room *w, int moves, const double *q, const double *v, const double *q_R,
                const double *v_R, const double *u_R, double *u)
 {
-    int i, known = 1, failed = 0, open = 0;
+    int i, known = 1, failed = 0;
     for (i = 0; i < NQ; i++)
         known = known && isfinite(q[i]);
     for (i = 0; i < NV; i++)
@@ -407,10 +457,10 @@ int @L@_sample(@L@_memory *m, @L@_room *w, int moves, const double *q, const dou
     if (known) {
         memcpy(m->q[0], q, sizeof m->q[0]);
         memcpy(m->v[0], v, sizeof m->v[0]);
-        for (i = 0; i < @ITERATIONS@; i++)
-            failed = iterate(m, w, q_R, v_R, u_R, &open);
-        for (i = 0; i < MORE && open; i++)
-            failed = iterate(m, w, q_R, v_R, u_R, &open);
+#if HAS_RECOVERY
+        if (!(m->handed && recover(m, w, q_R, v_R, u_R)))
+#endif
+            failed = optimize(m, w, q_R, v_R, u_R);
     } else {
         m->failures++;
         failed = 1;

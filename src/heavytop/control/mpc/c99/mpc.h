@@ -11,8 +11,8 @@ enum { @L@_MOVES = @N@, @L@_NQ = @NQ@, @L@_NV = @NV@, @L@_NU = @NU@, @L@_NX = @N
 /* State of the controller between samples. */
 typedef struct {
     double q[@L@_MOVES + 1][@L@_NQ], v[@L@_MOVES + 1][@L@_NV], u[@L@_MOVES][@L@_NU];
-    double costs[@PATIENCE@ + 1], trust;
-    int cost_count, wait, begun, failures, restarts;
+    double costs[@PATIENCE@ + 1], trust, bar;
+    int cost_count, wait, begun, failures, restarts, recoveries, handed, since;
     signed char side[@L@_MOVES * @L@_NU];
 } @L@_memory;
 

@@ -25,7 +25,7 @@ int main(void)
                 worst = d;
         }
     }
-    printf("@L@_sample: %d samples, %d restarts, %d without a solution; largest difference %g (allowed @TOLERANCE@)\n",
-        @COUNT@, memory.restarts, failed, worst / scale);
+    printf("@L@_sample: %d samples, %d restarts, %d by the law of recovery, %d without a solution; largest difference %g (allowed @TOLERANCE@)\n",
+        @COUNT@, memory.restarts, memory.recoveries, failed, worst / scale);
     return !(worst / scale <= @TOLERANCE@) || failed;
 }
