@@ -574,6 +574,8 @@ def test_quantiles_of_a_result() -> None:
     assert found.pair.dims == ("a", "pair_0")
     assert np.all(np.isinf(result.quantile(0.98, "y").y))
     assert result.quantile(0.5, "y", over=result.dims).y.dims == ()
+    with pytest.raises(SweepError, match=r"result.quantile\(0.99, 'y'\)"):
+        result.quantile("y", 0.9)
     with pytest.raises(UnknownNameError, match="'z'"):
         result.quantile(0.5, "z")
     with pytest.raises(SweepError, match="nothing in this sweep is random"):
