@@ -79,8 +79,8 @@ class Propellers:
 
     def _groups(self, z: Array) -> list[Array]:
         """Components of the thrust of every rotor, and further levels of other inputs left out."""
-        ends = np.cumsum(self.directions)
-        return [part(z, int(end) - int(n), int(end)) for n, end in zip(self.directions or (), ends, strict=True)]
+        directions = self.directions or ()
+        return [part(z, int(end) - n, int(end)) for n, end in zip(directions, np.cumsum(directions), strict=True)]
 
     def speeds(self, z: Array) -> Array:
         """The speeds of the rotors that belong to levels."""
@@ -88,7 +88,7 @@ class Propellers:
             return z
         return vector(*(np.sqrt(np.sqrt(np.vecdot(f, f) + TINY) / self.thrust_coefficient) for f in self._groups(z)))
 
-    def corrected(self, z: Array, measured: Array, share: float) -> Array:
+    def corrected(self, z: Array, measured: Array, share: Array) -> Array:
         """Levels corrected by a share of the error of their speeds; the directions of tilting rotors stay."""
         if self.directions is None:
             return z + share * (measured - z)
