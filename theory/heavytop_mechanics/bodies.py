@@ -325,7 +325,7 @@ def unified_body(
     >>> body = unified_body(UnifiedPose("hexahedral"), 1.0, [1.0, 2.0, 3.0])
     >>> w0 = body.coordinates.unified_velocity(np.array([0.0, 0, 0, 0.1, 2.0, 0.1]))
     >>> print(ht.simulate(body, (body.coordinates.neutral(), w0), until=1.0, step=0.01).outcome)
-    finished: reached t = 1 s
+    finished: reached t = 1 s; the balance of energy is not monitored
     """
     J = body_inertia(mass, inertia)
     matrix = unified_mechanics.closed_mass_matrix(unified, mass, J)
