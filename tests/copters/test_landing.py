@@ -104,6 +104,7 @@ def test_takeoff_way_and_landing_in_one_flight() -> None:
         fly(craft, [up, down])
 
 
+@pytest.mark.thorough
 def test_errors_on_the_ground_do_not_include_press() -> None:
     craft = quadcopter()
     flight = fly(craft, maneuvers.takeoff(craft, duration=2.0), until=0.4, step=2e-3)

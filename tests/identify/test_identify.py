@@ -122,6 +122,7 @@ def test_bounds_and_priors() -> None:
     assert found.deviations["g"] <= 0.0101
 
 
+@pytest.mark.thorough
 def test_inertia_stays_physical() -> None:
     """A free body turned by known moments: ten parameters, positive by construction."""
     system = ht.System(gravity=(0.0, 0.0, 0.0), name="brick")

@@ -103,6 +103,7 @@ def test_mild_motion_is_shot() -> None:
     assert same.cost == pytest.approx(plan.cost, rel=1e-3)
 
 
+@pytest.mark.thorough
 def test_other_solvers() -> None:
     cart = ht.library.cart_pole().derive()
     options = {"limits": (-20, 20), "cost": 0.01 * Effort(), "steps": 20, "method": "collocation", "tolerance": 1e-2}

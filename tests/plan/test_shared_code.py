@@ -37,6 +37,7 @@ def swing(model: ht.Model, x: float, floor: float = -3.0) -> Plan:
     return ht.plan(model, [x, np.pi], [0, 0], 2.0, limits=(-20, 20), path=path, cost=cost, steps=16, tolerance=1e-2)
 
 
+@pytest.mark.thorough
 def test_another_start_compiles_nothing(counts: dict[str, int]) -> None:
     model = ht.library.cart_pole().derive()
     first = swing(model, 0.0)
