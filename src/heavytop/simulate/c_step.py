@@ -14,9 +14,9 @@ from heavytop._files import typed_errors, write_set
 from heavytop._format import safe_name
 from heavytop.compile import MARK, TIME, Call, c_schedule, check_replaceable, literal
 from heavytop.errors import ModelError
-from heavytop.simulate.controller import bind
+from heavytop.simulate.controller import bind, flat_gains
 from heavytop.simulate.dynamics import as_dynamics
-from heavytop.simulate.integrators import as_integrator
+from heavytop.simulate.integrators import Integrator, as_integrator
 from heavytop.simulate.plant import Control
 from heavytop.simulate.run_builder import PARADOX_STEP, UNSOLVED_STEP
 from heavytop.simulate.spec import simulate
@@ -68,6 +68,11 @@ def export_step(
         raise ModelError(
             f"{method.name} chooses its steps, and C makes fixed ones: use another integrator, such as 'rkmk4' or 'moreau'."
         )
+    if type(method).start is not Integrator.start:
+        raise ModelError(
+            f"{method.name} begins with quantities that depend on the start of the run, which C does not compute: use another integrator, such as "
+            "'rkmk4' or 'moreau'."
+        )
     law = None if control is None else bind(control, dynamics, model, None, step)
     if law is not None and (law.host is not None or law.signal_size):
         raise ModelError(f"{law.law!r} has a reference or is computed in Python, and cannot be part of a step in C.")
@@ -81,7 +86,11 @@ def export_step(
         raise ModelError(f"the run of the test does not finish, {run.outcome}. Choose another start, or fewer steps.")
     label = safe_name(safe_name(name, "c"), "file")
     made = c_schedule(replace(schedule, advance=kept), label)
-    first = {at.memory: law.initial_state()} if law is not None and at.memory is not None else {}
+    first: dict[str, np.ndarray] = {}
+    if law is not None and at.memory is not None:
+        first[at.memory] = law.initial_state()
+    if law is not None and at.gains is not None:
+        first[at.gains] = flat_gains(law.gains, None, "the law")
     p = dynamics.parameter_vector(parameters)
     texts = _texts(label, made.text, made.members, at, dynamics, law is not None, first, step)
     texts |= {
