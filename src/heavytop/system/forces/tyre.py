@@ -182,7 +182,8 @@ class RelaxingTyre(Tyre):
     states = ("along", "across")
 
     def positive(self) -> Mapping[str, Array]:
-        return {**super().positive(), "relaxation": as_array(self.relaxation)}
+        own = {name: as_array(getattr(self, name)) for name in ("relaxation", "slip", "cornering")}
+        return {**super().positive(), **own}
 
     def _damping(self, m: _Motion) -> Array:
         """Viscous coefficient at rest, fading out above the speed v_0."""
