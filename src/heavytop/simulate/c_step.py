@@ -45,7 +45,7 @@ def export_step(
     ----------
     folder : created if it does not exist; files that were not written by an export are never replaced.
     start : (q, v) of the test. parameters : those of the test.
-    step : s. integrator : name or object with a fixed step.
+    step : s. integrator : name or object with a fixed step, except ``energy_momentum`` and ``variational``.
     control : a law without a reference, which becomes part of the step; None: ``NAME_step`` takes the inputs u.
     steps : steps of the test. tolerance : largest difference that it accepts, relative to one plus the largest number.
 
@@ -66,7 +66,7 @@ def export_step(
     dynamics, method = as_dynamics(model), as_integrator(integrator)
     if method.chooses_step:
         raise ModelError(
-            f"{method.name} chooses its steps, and C makes fixed ones: use another integrator, such as 'rkmk4' or 'moreau'."
+            f"{method.name} chooses its steps, but an exported step is fixed: use another integrator, such as 'rkmk4' or 'moreau'."
         )
     if type(method).start is not Integrator.start:
         raise ModelError(
