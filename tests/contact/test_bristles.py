@@ -214,6 +214,13 @@ def test_plausible_mistakes() -> None:
         system.joint_friction("box", coulomb=1.0, bristles=1e-3, static=2.0)
     with pytest.raises(ModelError, match="lid"):
         system.joint_friction("lid", coulomb=1.0, bristles=1e-3)
+    with pytest.raises(ModelError, match="sticking"):
+        system.joint_friction("box", coulomb=1.0, bristles=1e-3, sticking=True)
+    length = system.parameter("length", 1e-4)
+    system.contact("box", "ground", ht.Sphere(0.1), stiffness=1e4, name="ball", bristles=length)
+    model = system.derive(native=False)
+    with pytest.raises(ModelError, match="length = 0"):
+        model.acceleration(model.neutral(), np.zeros(model.nv), parameters={"length": 0.0})
     system.body("slider", joint=ht.Prismatic("z"), inertia=ht.Inertia(2.0))
     with pytest.raises(ModelError, match="memory"):
         system.add(Maxwell("slider", 50.0, 4.0, ""))

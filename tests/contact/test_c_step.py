@@ -65,5 +65,13 @@ def test_other_integrators_inputs_and_mistakes(tmp_path: Path) -> None:
     model, start = ht.library.cart_pole().derive(), ([0.0, 0.3], [0.0, 0.0])
     ht.simulate.export_step(tmp_path / "a", model, start, 1e-2, integrator="rkmk4", name="cart")
     assert compiled(tmp_path / "a") < 1e-12
-    with pytest.raises(ModelError, match="rkmk45"):
-        ht.simulate.export_step(tmp_path / "b", model, start, 1e-2, integrator="rkmk45")
+    for name in ("rkmk45", "energy_momentum", "variational"):
+        with pytest.raises(ModelError, match=name):
+            ht.simulate.export_step(tmp_path / "b", model, start, 1e-2, integrator=name)
+
+
+def test_gains_of_a_law_are_part_of_the_start(tmp_path: Path) -> None:
+    model = ht.library.cart_pole().derive()
+    law = ht.Feedback(lambda q, v, gains: -gains["k"] * q[:1] - v[:1], ("q", "v", "gains"), gains={"k": 3.0})
+    ht.simulate.export_step(tmp_path, model, ([1.0, 0.3], [0.0, 0.0]), 1e-2, integrator="rkmk4", control=law)
+    assert compiled(tmp_path) < 1e-12

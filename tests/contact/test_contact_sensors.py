@@ -98,3 +98,12 @@ def test_plausible_mistakes() -> None:
         ht.simulate(
             bare.derive(), ([0.0], [0.0]), 0.1, 1e-2, control=ht.Feedback(lambda contacts: contacts[:1], ("contacts",))
         )
+
+
+def test_times_of_a_batch_are_rejected() -> None:
+    model = leg()
+    starts = np.array([[0.55, 0.0], [0.6, 0.0]]), np.zeros((2, 2))
+    foot = ht.simulate(model, starts, until=0.2, step=1e-2, integrator="moreau").contacts["foot"]
+    assert foot.closed.shape == (21, 2)
+    with pytest.raises(SimulationError, match="'foot' .* batch"):
+        _ = foot.touchdowns

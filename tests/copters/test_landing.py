@@ -98,7 +98,7 @@ def test_takeoff_way_and_landing_in_one_flight() -> None:
     assert skids.force[0, 2] > 0
     assert np.all(skids.force[np.searchsorted(flight.t, up.duration)] == 0)
     np.testing.assert_allclose(flight.pose()[-1, :3, 3], [*there[:2], craft.standing_height], atol=5e-3)
-    with pytest.raises(ControlError, match="do not meet: '.*' is .* at the end of the first"):
+    with pytest.raises(ControlError, match="do not meet: '.*' is .* at the end of reference"):
         maneuvers.sequence(up, down)
     with pytest.raises(ControlError, match=r"maneuvers\.sequence"):
         fly(craft, [up, down])

@@ -1,4 +1,4 @@
-"""The robust law of vehicles with loads and arms: disturbances observed on the full model."""
+"""The robust law of vehicles with loads and arms, controlled as rigid hulls; disturbances of trees observed on the full model."""
 
 from __future__ import annotations
 
@@ -66,6 +66,19 @@ def test_parts_move_with_rotors_as_without(make: Any) -> None:
         plant, plant.start(model.neutral(), v, 0 * u[: craft.airframe.inputs]), 1.0, 1e-3, control=drop, balance=False
     )
     np.testing.assert_allclose(other.q[-1, : model.nq], own.q[-1], atol=1e-9)
+
+
+def test_options_apply_to_vehicles_with_parts() -> None:
+    def has_observer(controller: Any) -> bool:
+        wrappers = []
+        while isinstance(controller, control.Wrapper):
+            wrappers.append(type(controller))
+            controller = controller.controller
+        return control.ForceObserver in wrappers
+
+    craft = quadcopter_with_load()
+    assert has_observer(robust_controller(craft))
+    assert not has_observer(robust_controller(craft, observers=False))
 
 
 @pytest.mark.parametrize("rotors", [False, True])

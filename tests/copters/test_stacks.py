@@ -74,7 +74,7 @@ def test_a_stack_flies_and_feels_one_g(craft) -> None:
         [seen.specific_force for seen in stack.seen], [[0.0, 0.0, 9.81]] * len(stack.seen), atol=1e-9
     )
     assert flight.run.channels["sticks"].shape == (len(flight.t), 4)
-    with pytest.raises(SimulationError, match="Steady runs as a program"):
+    with pytest.raises(SimulationError, match="Steady is a program"):
         flight.show(live=True)
 
 

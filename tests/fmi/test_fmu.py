@@ -228,6 +228,9 @@ def test_mistakes_are_reported(tmp_path: Path) -> None:
         model.export_fmu(tmp_path / "a.fmu", step=0.0)
     with pytest.raises(ModelError, match="one state"):
         model.export_fmu(tmp_path / "a.fmu", start=(np.zeros((2, 1)), np.zeros((2, 1))))
+    law = ht.Feedback(lambda q, gains: -gains["k"] * q[:1], ("q", "gains"), gains={"k": 3.0})
+    with pytest.raises(ModelError, match="gains"):
+        ht.library.cart_pole().derive().export_fmu(tmp_path / "a.fmu", control=law)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -224,6 +224,8 @@ def test_low_and_several_flights_of_a_log_are_kept() -> None:
         airborne(log.drop_vars("motors"))
     with pytest.raises(IdentificationError, match=r"'motors' .* 0 to 1, got 500"):
         airborne(log.assign(motors=1000 * log["motors"]))
+    with pytest.raises(IdentificationError, match="two samples"):
+        airborne(log.isel(time=slice(0, 1)))
 
 
 @pytest.mark.slow

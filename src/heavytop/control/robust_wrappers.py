@@ -196,7 +196,7 @@ def robust(
     drag : drag as far as it is known. delay : delay of the measurements in s, if known; None: zero, or identified.
     identify : whether delay and lag are identified; None: if rotor speeds are measured and no delay is given.
     governor : whether large errors are limited, for a law with a prototype. observers : whether disturbances and the scale of the thrust are
-        observed; without, the law still knows lag, delay and drag. members : batch axes whose members have different noise.
+        observed; without observers the law still knows lag, delay and drag. members : batch axes whose members have different noise.
     longest : longest delay that is identified, s.
     activity : largest mean change of a command from one sample to the next by the noise of the sensors, N; None: 5 % of the hover thrust.
     estimator, start : a filter of the vehicle with its first memory; it replaces the stationary filter of the measurements, see :class:`.Estimated`.

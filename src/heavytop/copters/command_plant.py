@@ -6,7 +6,7 @@ Rotor k with the command c_k in 0 ... 1 and the battery voltage U makes the thru
 
 along an axis that may lean a little against the measured body axes (tilt). Drag is linear and acts above the origin (the rotors are there, and
 flapping adds to it), which turns the body; rates are damped. Commands are taken as they reach the propellers: delay and lag are unknowns of the
-identification (``ht.identify.Delay``, ``Lag``). A flight that lasts has no mean moment and no mean force, whatever the centre of mass, differences
+identification (``ht.identify.Delay``, ``Lag``). A long flight has no mean moment and no mean force, whatever the centre of mass, differences
 between the rotors, the battery and the mounting of the sensors. With a trim the moments of slowly averaged commands are subtracted, thrusts are
 scaled by the ``lift``-th power of the weight per thrust of these commands, and the thrust is along the mean vertical in body axes. Rotors that are
 accelerated turn the body about their axes, and their angular momentum turns with it; the acceleration of a rotor is the difference between the given

@@ -178,8 +178,9 @@ def robust_controller(
     ----------
     vehicle : a vehicle. With a load or limbs its hull is controlled as a rigid body that they push, see :class:`.Carrying`, without known drag; the
         servos of tilting rotors are predicted as a lag of the forces. sensors : default: those of the vehicle, else perfect ones.
-    law : default: :func:`agile_law`; also a :class:`.Failover` around it. failures : whether failed rotors are detected and left out, by a
-        :class:`.Failover` around the law. drag : whether the controller knows the drag of the description.
+    law : default: :func:`agile_law`, with a load or limbs a law of that rigid body; also a :class:`.Failover` around it.
+    failures : whether failed rotors are detected and left out, by a :class:`.Failover` around the law.
+    drag : whether the controller knows the drag of the description.
     delay, identify, members, activity, estimator, start, observers : see :func:`.control.robust`.
     longest, period : longest delay and sample period (s) for which the default law is made, see :func:`agile_frequencies`; 0: down to the
         rate of ``controller.margins().sample_rate``.
@@ -195,7 +196,7 @@ def robust_controller(
         rigid = as_rigid(vehicle)
         inner = robust_controller(
             rigid, sensors, law=law, drag=False, delay=delay, identify=identify, members=members, rotors=rotors, longest=longest,
-            period=period, activity=activity, estimator=estimator, start=start, failures=failures,
+            period=period, activity=activity, estimator=estimator, start=start, failures=failures, observers=observers,
         )  # fmt: skip
         return Carrying(inner, vehicle, rigid)
     sensors = sensors or vehicle.sensors or Sensors()

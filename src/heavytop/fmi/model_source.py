@@ -231,6 +231,10 @@ def _functions(model: Model, law: BoundLaw | None) -> dict[str, Traced]:
     force: Array = u
     if law is not None:
         law.need_no_contacts("an FMU")
+        if "gains" in law.takes:
+            raise ModelError(
+                f"{law.law!r} takes gains, which an FMU does not contain: write their numbers into the law."
+            )
         given = {"t": t, "q": q, "v": v, "signal": u, "p": p, "z": z}
         force = law.traced.expressions(*(given[name] for name in law.takes))[0]
     rate = model.traced("rate").expressions(q, v, p)[0]

@@ -78,6 +78,8 @@ def airborne(log: Any) -> Any:
     for signal in ("position", "motors", "time"):
         if signal not in getattr(log, "variables", ()):
             raise unknown_name("signal of a flight", signal, [str(name) for name in getattr(log, "variables", ())])
+    if log.sizes["time"] < 2:
+        raise IdentificationError(f"{log.attrs.get('source', 'the log')!r} has fewer than two samples.")
     height, motors = log["position"].values[:, 2], log["motors"].values
     if np.nanmax(motors, initial=0.0) > MOST_COMMAND:
         raise IdentificationError(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heavytop._files import check_ending, write_whole
+from heavytop.errors import require_extra
 
 if TYPE_CHECKING:
     from heavytop.identify.result import Identification
@@ -23,6 +24,7 @@ td:first-child,th:first-child{text-align:left}img{max-width:100%}li{margin:.3rem
 
 def figure(found: Identification) -> Any:
     """A matplotlib figure with four panels."""
+    require_extra("plot", "a figure")
     from matplotlib.figure import Figure
 
     fig = Figure(figsize=(11, 7.5), layout="constrained")

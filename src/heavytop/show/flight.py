@@ -75,7 +75,7 @@ def live_flight_report(flight: Flight) -> Report:
     """
     if STICKS in flight.run.channels:
         raise SimulationError(
-            f"{flight.law} runs as a program, which a live page cannot. Write a page that replays the flight (omit live), or fly a law."
+            f"{flight.law} is a program, which a live page cannot run. Write a page that replays the flight (omit live), or fly a law."
         )
     if flight.rotors and flight.vehicle.full is None:
         raise SimulationError(

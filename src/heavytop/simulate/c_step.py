@@ -14,9 +14,9 @@ from heavytop._files import typed_errors, write_set
 from heavytop._format import safe_name
 from heavytop.compile import MARK, TIME, Call, c_schedule, check_replaceable, literal
 from heavytop.errors import ModelError
-from heavytop.simulate.controller import bind
+from heavytop.simulate.controller import bind, flat_gains
 from heavytop.simulate.dynamics import as_dynamics
-from heavytop.simulate.integrators import as_integrator
+from heavytop.simulate.integrators import Integrator, as_integrator
 from heavytop.simulate.plant import Control
 from heavytop.simulate.run_builder import PARADOX_STEP, UNSOLVED_STEP
 from heavytop.simulate.spec import simulate
@@ -45,7 +45,7 @@ def export_step(
     ----------
     folder : created if it does not exist; files that were not written by an export are never replaced.
     start : (q, v) of the test. parameters : those of the test.
-    step : s. integrator : name or object with a fixed step.
+    step : s. integrator : name or object with a fixed step, except ``energy_momentum`` and ``variational``.
     control : a law without a reference, which becomes part of the step; None: ``NAME_step`` takes the inputs u.
     steps : steps of the test. tolerance : largest difference that it accepts, relative to one plus the largest number.
 
@@ -66,7 +66,12 @@ def export_step(
     dynamics, method = as_dynamics(model), as_integrator(integrator)
     if method.chooses_step:
         raise ModelError(
-            f"{method.name} chooses its steps, and C makes fixed ones: use another integrator, such as 'rkmk4' or 'moreau'."
+            f"{method.name} chooses its steps, but an exported step is fixed: use another integrator, such as 'rkmk4' or 'moreau'."
+        )
+    if type(method).start is not Integrator.start:
+        raise ModelError(
+            f"{method.name} begins with quantities that depend on the start of the run, which C does not compute: use another integrator, such as "
+            "'rkmk4' or 'moreau'."
         )
     law = None if control is None else bind(control, dynamics, model, None, step)
     if law is not None and (law.host is not None or law.signal_size):
@@ -81,7 +86,11 @@ def export_step(
         raise ModelError(f"the run of the test does not finish, {run.outcome}. Choose another start, or fewer steps.")
     label = safe_name(safe_name(name, "c"), "file")
     made = c_schedule(replace(schedule, advance=kept), label)
-    first = {at.memory: law.initial_state()} if law is not None and at.memory is not None else {}
+    first: dict[str, np.ndarray] = {}
+    if law is not None and at.memory is not None:
+        first[at.memory] = law.initial_state()
+    if law is not None and at.gains is not None:
+        first[at.gains] = flat_gains(law.gains, None, "the law")
     p = dynamics.parameter_vector(parameters)
     texts = _texts(label, made.text, made.members, at, dynamics, law is not None, first, step)
     texts |= {

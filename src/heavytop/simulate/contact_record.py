@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heavytop._arrays import Flags, Floats
+from heavytop.errors import SimulationError
 from heavytop.system import HELD, POINT, dependent_rows
 
 if TYPE_CHECKING:
@@ -93,8 +94,11 @@ class ContactRecord:
         return self._switches(-1)
 
     def _switches(self, sign: int) -> Floats:
-        closed = self.closed.reshape(len(self.t), -1)[:, 0].astype(int)
-        return self.t[1:][np.diff(closed) == sign]
+        if self.closed.ndim > 1:
+            raise SimulationError(
+                f"contact {self.name!r} was recorded for a batch, whose trajectories close and open at different times: use closed, (n, *batch)."
+            )
+        return self.t[1:][np.diff(self.closed.astype(int)) == sign]
 
 
 @dataclass(frozen=True, eq=False)

@@ -580,6 +580,8 @@ class System(Portable, Shown):
             every integrator (:mod:`heavytop.system.forces.inner`); without Stribeck's effect.
         """
         where = f"joint friction in {joint!r}"
+        if sticking and bristles is not None:
+            raise ModelError(f"{where}: sticking=True and bristles= are different laws of friction. Omit one of them.")
         if sticking:
             self._check_values(where, coulomb=coulomb, viscous=viscous)
             if static is not None:

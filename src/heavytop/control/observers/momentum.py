@@ -112,7 +112,7 @@ class Balanced(Wrapper):
         G = free.pose(part(q_R, 0, n))
         after = leaned(se3.rotation(G), specific)
         # the axis b of the thrust turns with b x b'
-        square = np.vecdot(specific, specific)
+        square = np.vecdot(specific, specific) + 1e-18  # as in leaned
         turns = [np.matvec(transpose(after), scale(-1 / square, np.cross(specific, x), 1)) for x in (rate, second)]
         v_R, a_R = (
             concatenate(part(x, 0, 3), part(x, 3, 6) + turn, part(x, 6, self.model.nv))

@@ -59,8 +59,8 @@ def _check_meeting(before: Reference, after: Reference, number: int) -> None:
         k = int(np.argmax(np.abs(np.asarray(new) - old)))
         name = getattr(after.model, f"{part}_names")[k]
         raise ControlError(
-            f"references {number} and {number + 1} of a sequence do not meet: {name!r} is {old[k]:.6g} at the end of the first "
-            f"and {new[k]:.6g} at the start of the second; the configuration jumps by {gap:.3g} (rad or m), the velocity by "
+            f"references {number} and {number + 1} of a sequence do not meet: {name!r} is {old[k]:.6g} at the end of reference {number} "
+            f"and {new[k]:.6g} at the start of the next; the configuration jumps by {gap:.3g} (rad or m), the velocity by "
             f"{jump:.3g}. Start the second where the first ends."
         )
 

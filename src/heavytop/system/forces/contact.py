@@ -244,6 +244,9 @@ class BristleContact(CompliantContact):
     def kind(self) -> str:
         return "contact"
 
+    def positive(self) -> Mapping[str, Array]:
+        return {**super().positive(), "bristles": as_array(self.length)}
+
     @property
     def memory(self) -> str:  # type: ignore[override]
         return f"{self.contact.name} bristles"

@@ -27,9 +27,9 @@ import numpy as np
 
 from heavytop._arrays import Array
 from heavytop.coordinates import Vector
+from heavytop.system.description import GRAVITY
 from heavytop.system.joints.base import Joint
 
-GRAVITY = 9.81
 YIELD = 0.7
 """Share of the strength up to which bristles only bend."""
 TINY = 1e-30

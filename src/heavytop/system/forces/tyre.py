@@ -28,6 +28,7 @@ from heavytop._arrays import Array, as_array, concatenate, part, scale, transpos
 from heavytop._format import Brief
 from heavytop.geometry import se3, so3
 from heavytop.system.contacts.surfaces import ContactSurface
+from heavytop.system.description import GRAVITY
 from heavytop.system.forces.base import Line, PairElement
 
 TINY = 1e-24
@@ -182,11 +183,12 @@ class RelaxingTyre(Tyre):
     states = ("along", "across")
 
     def positive(self) -> Mapping[str, Array]:
-        return {**super().positive(), "relaxation": as_array(self.relaxation)}
+        own = {name: as_array(getattr(self, name)) for name in ("relaxation", "slip", "cornering")}
+        return {**super().positive(), **own}
 
     def _damping(self, m: _Motion) -> Array:
         """Viscous coefficient at rest, fading out above the speed v_0."""
-        bent = self.slip / self.relaxation * np.maximum(m.pressure, 0.0) / 9.81
+        bent = self.slip / self.relaxation * np.maximum(m.pressure, 0.0) / GRAVITY
         slow = m.travel / self.low_speed
         return np.where(m.touching, np.sqrt(bent + TINY) / (1.0 + slow * slow), 0.0)
 
