@@ -33,7 +33,7 @@ from heavytop.system.contacts.features import features
 from heavytop.system.contacts.surfaces import Height, Plane, Solid
 from heavytop.system.description.shapes import Bore, Ellipsoid
 from heavytop.system.forces.base import ForceElement, Line, PairElement
-from heavytop.system.forces.inner import bristles
+from heavytop.system.forces.inner import bristles, released
 
 HERTZ = 1.5
 SLIP_SPEED = 0.01
@@ -287,7 +287,8 @@ class BristleContact(CompliantContact):
             moment = touch.hold * touch.spinning + touch.roll * touch.rolling
             total = total + concatenate(force, np.cross(touch.candidate.point, force) + moment)
             on_states.append(rate)
-        return self._where_near(pose, concatenate(total, *on_states), np.zeros(6 + len(self.states)))
+        away = concatenate(np.zeros(6), released(self.length, part(twist, 6, 6 + len(self.states))))
+        return self._where_near(pose, concatenate(total, *on_states), away)
 
     def secant(self, pose: Array, twist: Array, /) -> Array:
         n = len(self.states)

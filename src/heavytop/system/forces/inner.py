@@ -15,7 +15,8 @@ Bristles (:func:`bristles`) of the length z_0 and the strength F are elasto-plas
 At small slip their stiffness is F/z_0; the force is at most F, and F where they slide. alpha rises from 0 at |s| = 0.7 L to 1 at L where the slip
 loads them, and is 0 otherwise: what sticks does not creep. Only alpha and d >= 0 are not skew-symmetric, so friction never adds energy, however F
 changes. The damping d = F T/z_0 (1 - s^2/L^2)/sqrt(1 + (u T/z_0)^2) settles a body that presses on them with its weight within T = 2 sqrt(z_0/g).
-Where they slide fast they follow within T/8, so that no step needs to be shorter.
+Where they slide fast they follow within T/8, so that no step needs to be shorter. Where F falls, to zero if the contact opens, what
+is bent beyond L relaxes as fast: s' contains -8/T (1 - L/|s|) s for |s| > L.
 """
 
 from __future__ import annotations
@@ -88,4 +89,10 @@ def bristles(strength: Array, length: Any, slip: Array, s: Array) -> tuple[Array
     alpha = np.where(np.minimum(strength, np.vecdot(s, slip)) > 0.0, above * above * (3.0 - 2.0 * above), 0.0)
     hasty = speed * settling / length
     damping = strength * settling / length * np.maximum(1.0 - share, 0.0) / np.sqrt(1.0 + hasty * hasty)
-    return gain * s, alpha * speed / bent * s - gain * slip, damping
+    excess = np.where(share > 1.0, 1.0 - 1.0 / np.sqrt(np.maximum(share, 1.0)), 0.0)
+    return gain * s, alpha * speed / bent * s - gain * slip + excess * released(length, s), damping
+
+
+def released(length: Any, s: Array) -> Array:
+    """Resistance (n,) on the states of bristles that nothing holds."""
+    return 4.0 / np.sqrt(length / GRAVITY) * s
