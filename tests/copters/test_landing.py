@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
+from heavytop import control
 from heavytop.control import Reference
 from heavytop.copters import Skids, fly, maneuvers, quadcopter
 from heavytop.copters.maneuvers import suited
@@ -102,6 +103,13 @@ def test_takeoff_way_and_landing_in_one_flight() -> None:
         maneuvers.sequence(up, down)
     with pytest.raises(ControlError, match=r"maneuvers\.sequence"):
         fly(craft, [up, down])
+    with pytest.raises(ControlError, match="over the ground"):
+        control.sequence(up, whole)
+    with pytest.raises(ControlError, match="at least one maneuver"):
+        maneuvers.sequence(Reference.set_point(craft.model))
+    climb = maneuvers.waypoints(craft, [here, there])
+    plain = Reference(climb.model, climb, duration=climb.duration)
+    assert maneuvers.sequence(up, plain, down).duration == whole.duration
 
 
 @pytest.mark.thorough

@@ -167,7 +167,7 @@ from heavytop.control.references.joint_reference import (
 )
 from heavytop.control.references.path_reference import arc as arc, line as line, path_reference as path_reference
 from heavytop.control.references.reference import Reference as Reference, pose_coordinates
-from heavytop.control.references.sequence import sequence as sequence
+from heavytop.control.references.sequence import joined, sequence as sequence
 from heavytop.control.references.thrust_reference import (
     constrained_least,
     flip as flip,

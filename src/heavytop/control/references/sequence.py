@@ -35,6 +35,17 @@ def sequence(*references: Reference) -> Reference:
     >>> both.duration == there.duration + back.duration, both(there.duration)[0]
     (True, array([1.]))
     """
+    for k, reference in enumerate(references):
+        if getattr(reference, "grounded", False):
+            raise ControlError(
+                f"reference {k + 1} of a sequence, {reference!r}, is over the ground, which a reference does not have. Join maneuvers with "
+                "heavytop.copters.maneuvers.sequence."
+            )
+    return joined(*references)
+
+
+def joined(*references: Reference) -> Reference:
+    """The reference of :func:`sequence`."""
     if not references:
         raise ControlError("a sequence needs at least one reference.")
     model, starts = references[0].model, [0.0]

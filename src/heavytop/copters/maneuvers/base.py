@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import numbers
-from heavytop.control import Feasibility, Reference, sequence as joined
+from heavytop.control import Feasibility, Reference, joined
 from heavytop.copters.vehicle import Vehicle
 from heavytop.errors import ControlError, ShapeError, wrong_shape
 
@@ -84,8 +84,8 @@ class Maneuver(Reference):
         return values.min(axis=0), values.max(axis=0)
 
 
-def sequence(*maneuvers: Maneuver, name: str = "sequence") -> Maneuver:
-    """Maneuvers of one vehicle one after the other, each starting where the previous one ends.
+def sequence(*parts: Maneuver | Reference, name: str = "sequence") -> Maneuver:
+    """Maneuvers and references of one vehicle one after the other, each starting where the previous one ends; one is a maneuver.
 
     The flight starts where the first one does, over the ground if one of them is; the beginnings of the others are marked in reports.
 
@@ -101,6 +101,12 @@ def sequence(*maneuvers: Maneuver, name: str = "sequence") -> Maneuver:
     >>> maneuvers.sequence(maneuvers.takeoff(craft), maneuvers.landing(craft))
     Maneuver('sequence' of 'quadcopter', 12 s)
     """
+    vehicle = next((part.vehicle for part in parts if isinstance(part, Maneuver)), None)
+    if vehicle is None:
+        raise ControlError(
+            "a sequence of maneuvers needs at least one maneuver; heavytop.control.sequence joins references."
+        )
+    maneuvers = [part if isinstance(part, Maneuver) else Maneuver(vehicle, part, "reference") for part in parts]
     reference = joined(*maneuvers)
     begins = np.cumsum([0.0, *(m.horizon for m in maneuvers)])
     moments: list[tuple[float, str]] = []
@@ -109,7 +115,7 @@ def sequence(*maneuvers: Maneuver, name: str = "sequence") -> Maneuver:
         moments += [(begin + time, label) for time, label in maneuver.moments]
     first = maneuvers[0]
     grounded = any(m.grounded for m in maneuvers)
-    return Maneuver(first.vehicle, reference, name, start=first.start, moments=moments, grounded=grounded)
+    return Maneuver(vehicle, reference, name, start=first.start, moments=moments, grounded=grounded)
 
 
 def positive(maneuver: str, **given: float) -> None:
