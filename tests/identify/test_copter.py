@@ -135,8 +135,17 @@ def test_a_log_without_a_flight_is_rejected() -> None:
     log = xarray.Dataset(
         {"position": (("time", "axis"), position), "motors": (("time", "rotor"), motors)}, {"time": 0.01 * np.arange(n)}
     )
-    with pytest.raises(IdentificationError, match="no flight"):
+    with pytest.raises(IdentificationError, match=r"no flight.*units of 'position'"):
         airborne(log)
+
+
+def test_a_flight_below_the_ground_names_the_frame() -> None:
+    height = np.interp(np.arange(600), [0, 100, 200, 500, 550], [0.0, 0.0, 1.0, 1.0, 0.0])
+    log = flown(height, np.array([1.0, 0.0, 0.0, 0.0]))
+    assert airborne(log).sizes["time"] > 300
+    down = log.assign(position=log["position"] * [1.0, 1.0, -1.0])
+    with pytest.raises(IdentificationError, match=r"no flight.*z axis points down.*NED"):
+        airborne(down)
 
 
 def test_files_need_their_kind_of_model(tmp_path: Path) -> None:

@@ -87,21 +87,32 @@ def airborne(log: Any) -> Any:
             "the map (scale = 1.5259e-05 for PWM of 16 bits)."
         )
     off = motors.max(axis=1) < LEAST_COMMAND
-    ground = np.nanmin(height[off], initial=np.inf) if off.any() else -np.inf
-    flies = ~off & ~(height <= ground + AIRBORNE)
     margin = round(MARGIN / float(np.median(np.diff(log["time"].values))))
-    for k in np.flatnonzero(~flies):
-        flies[max(k - margin, 0) : k + margin + 1] = False
+    flies = _flies(height, off, margin)
     parts = np.flatnonzero(flies)
     if not len(parts):
+        remedy = (
+            "'position' is below the ground while the motors run: its z axis points down. Set frame = \"NED\" of the signals in the map."
+            if _flies(-height, off, margin).any()
+            else "Check the units of 'position' (m) and 'motors' (0 to 1) in the map."
+        )
         raise IdentificationError(
             f"{log.attrs.get('source', 'the log')!r} has no flight of more than {2 * MARGIN:g} s: the position must be {AIRBORNE} m above the ground "
-            f"with a motor above {LEAST_COMMAND} of its range. Check the units of 'position' (m) and 'motors' (0 to 1) in the map."
+            f"with a motor above {LEAST_COMMAND} of its range. {remedy}"
         )
     part = slice(parts[0], parts[-1] + 1)
     here = xarray.DataArray(flies, dims="time")
     kept = {name: x if name in INPUTS or "time" not in x.dims else x.where(here) for name, x in log.data_vars.items()}
     return log.assign(kept | _mean_vertical(log, flies, off)).isel(time=part)
+
+
+def _flies(height: np.ndarray, off: np.ndarray, margin: int) -> np.ndarray:
+    """(n,) samples in flight, without ``margin`` samples next to times on the ground."""
+    ground = np.nanmin(height[off], initial=np.inf) if off.any() else -np.inf
+    flies = ~off & ~(height <= ground + AIRBORNE)
+    for k in np.flatnonzero(~flies):
+        flies[max(k - margin, 0) : k + margin + 1] = False
+    return flies
 
 
 def _mean_vertical(log: Any, flies: np.ndarray, stands: np.ndarray) -> dict[str, Any]:
