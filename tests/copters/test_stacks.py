@@ -102,6 +102,17 @@ def test_motors_that_fail_give_no_thrust(craft) -> None:
     late = flight.t > 0.052
     assert np.all(flight.u[late, 2] == 0.0)
     assert np.all(flight.u[late, 1] > 1.0)
+    assert flight.outcome.ending is Ending.finished
+    off = f"{flight.position_error[-1]:.3g} m from the reference"
+    for text in (str(flight.outcome), " ".join(flight_report(flight).notes)):
+        assert "motor 2 failed at t = 0.05 s" in text
+        assert off in text
+    later = stacks.StackController(craft, Steady(hovering(craft)), failures={3: 0.4, 2: 0.05})
+    fallen = fly(craft, "hover", later, until=1.5)
+    assert fallen.outcome.ending is Ending.lost
+    assert "motor 2 failed at t = 0.05 s, motor 3 failed at t = 0.4 s" in fallen.outcome.message
+    unharmed = stacks.StackController(craft, Steady(hovering(craft)), failures={2: 1.0})
+    assert "motor" not in fly(craft, "hover", unharmed, until=0.1).outcome.message
     with pytest.raises(ControlError, match="4 motors"):
         stacks.StackController(craft, Steady(0.5), failures={4: 1.0})
 

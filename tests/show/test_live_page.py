@@ -153,6 +153,19 @@ def test_rigid_contact_bounces_in_the_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("name", ["bouncing-ball", "rattleback"])
+def test_systems_of_the_library_with_rigid_contact(name: str, tmp_path: Path) -> None:
+    model = ht.library.load(name).derive()
+    start = ht.library.start(name, model)
+    assert start is not None
+    run = ht.simulate(model, start, until=1.0, step=1e-3, integrator="moreau")
+    result = simulated(run.show(tmp_path / "a.html", live=True), 1000)
+    assert result["problem"] is None
+    assert np.max(np.abs(run.q[-1] - run.q[0])) > 0.5
+    assert difference(result, run) < TOLERANCE
+
+
+@pytest.mark.thorough
 def test_what_a_page_cannot_run_is_explained(tmp_path: Path) -> None:
     model = ht.library.cart_pole().derive()
     called = ht.simulate(model, ([0.0, 0.1], [0.0, 0.0]), until=0.1, step=0.01, inputs=lambda t, q, v: [0.0])

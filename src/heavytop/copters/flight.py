@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,7 @@ class Flight(Shown, Portable):
     law : its name. limits : whether the inputs were limited. integral : whether the law had integral action.
     rotors : whether the plant had lagging rotor speeds and drag. period : sampling period of the controller, s.
     log : last lines of the output of the firmware that flew the vehicle.
+    motor_failures : the motors (from 0 on) that gave no thrust from a time (s) of the flight on, in this order.
 
     Examples
     --------
@@ -63,15 +64,18 @@ class Flight(Shown, Portable):
     rotors: bool = False
     period: float | None = None
     log: tuple[str, ...] = ()
+    motor_failures: tuple[tuple[int, float], ...] = ()
 
     @classmethod
     def of(cls, flown: Composition, run: Run) -> Flight:
         """The flight of a composition."""
         law = None if run.origin is None else run.origin.plan.control.law
-        logs = () if law is None else getattr(law.host, "logs", ())
+        host = None if law is None else law.host
+        logs = getattr(host, "logs", ())
+        failed = tuple((k, t) for k, t in getattr(host, "motor_failures", ()) if t <= run.t[-1])
         return cls(
             flown.vehicle, flown.maneuver, run, flown.law_name, flown.limited, flown.integrating, flown.conditions, flown.rotors,
-            flown.timing[1], tuple(line for text in logs for line in last_lines(text)),
+            flown.timing[1], tuple(line for text in logs for line in last_lines(text)), failed,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -175,7 +179,20 @@ class Flight(Shown, Portable):
 
     @cached_property
     def outcome(self) -> Outcome:
-        """The outcome of the run, or ``lost`` if the vehicle tumbles or is far from its reference at the end."""
+        """The outcome of the run, or ``lost`` if the vehicle tumbles or is far from its reference at the end.
+
+        The message states the motors that failed, when, and the distance from the reference at the end.
+        """
+        end = self._ending()
+        if not self.motor_failures:
+            return end
+        failed = ", ".join(f"motor {k} failed at t = {t:g} s" for k, t in self.motor_failures)
+        far = float(self.position_error[-1])
+        place = f"; {far:.3g} m from the reference at the end" if np.isfinite(far) else ""
+        return replace(end, message=f"{end.message}; {failed}{place}")
+
+    def _ending(self) -> Outcome:
+        """The outcome without its causes."""
         end = self.run.outcome
         if not end.ok:
             return end

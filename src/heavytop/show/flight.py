@@ -383,4 +383,6 @@ def _notes(flight: Flight) -> list[str]:
     ]
     if not flight.outcome.ok:
         notes.insert(0, f"The flight failed: {flight.outcome}")
+    elif flight.motor_failures:
+        notes.insert(0, f"The flight {flight.outcome}.")
     return notes

@@ -277,6 +277,11 @@ class StackController(BaseController):
         return tuple(self._reports)
 
     @property
+    def motor_failures(self) -> tuple[tuple[int, float], ...]:
+        """Motors that fail, with their times (s), the first one first."""
+        return tuple(sorted(self.failures.items(), key=lambda item: (item[1], item[0])))
+
+    @property
     def kind(self) -> str:
         """Name of the stack, for reports."""
         return self.stack.name
