@@ -360,7 +360,7 @@ class Predictive(BaseController):
             self._statistics.lost += 1
             warnings.warn(
                 f"predictive control of {self.model.name!r} loses its reference: the cost of the predicted motion has risen for "
-                f"{LOST * self.horizon} samples in succession until t = {t:g} s. Its limits may be too small, its start too far away, or its reference "
+                f"{LOST * self.horizon} samples until t = {t:g} s. Its limits may be too small, its start too far away, or its reference "
                 "impossible: start nearer, extend the horizon, or hold the system with another law.",
                 DivergenceWarning,
                 stacklevel=2,
