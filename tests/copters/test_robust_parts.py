@@ -113,7 +113,7 @@ def test_a_heavier_load_in_strong_wind() -> None:
 def test_an_arm_that_moves_in_wind() -> None:
     craft = six_rotors_with_arm()
     still = fly(craft, "hover", "robust", until=6.0).numbers()
-    assert still["position error rms [m]"] < 2e-3
+    assert still["position error rms [m]"] < 0.01  # the arm swings; its push is observed, not known in advance
     windy = fly(craft, "hover", "robust", wind=3.0, payload=0.2, noise=0.5, until=6.0).numbers()
     assert windy["position error rms [m]"] < 0.05
 
