@@ -49,7 +49,6 @@ def check_schema(report: dict) -> None:
 
 
 LONG = ("fly", "free-body", "gradients", "laws", "estimate")
-MEDIUM = ("plan", "sweep", "forward", "single", "calls")
 
 
 def test_every_benchmark_is_described():
@@ -58,12 +57,10 @@ def test_every_benchmark_is_described():
 
 
 def marked(name):
-    kinds = [kind for kind, names in (("slow", LONG), ("thorough", MEDIUM)) if name in names]
-    return pytest.param(name, marks=[getattr(pytest.mark, kind) for kind in kinds])
+    return pytest.param(name, marks=pytest.mark.slow if name in LONG else pytest.mark.thorough)
 
 
 @pytest.mark.parametrize("name", [marked(n) for n in registry.BENCHMARKS if n != "ready"])
-@pytest.mark.thorough
 def test_without_peers_own_figures_are_reported(name, no_peers):
     report = registry.run(name, BenchEffort.tiny())
     assert report.name == name

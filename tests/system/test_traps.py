@@ -323,7 +323,7 @@ def test_velocity_maps_are_inverted_to_rounding(kind):
     assert error_of_map(3, 8, kind) < 1e-12
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_velocity_maps_are_inverted_to_rounding(kind):
     sizes = np.random.default_rng(0).integers(2, 21, 100)

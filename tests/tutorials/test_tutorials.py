@@ -27,7 +27,14 @@ def load() -> ModuleType:
 NAMES = tuple(load().names())
 FIRMWARE = "firmware"
 """The tutorial that builds and flies real firmware."""
-RUNS = [pytest.param(name, marks=pytest.mark.stacks if name == FIRMWARE else pytest.mark.thorough) for name in NAMES]
+LONG = ("multibody", "contact")
+RUNS = [
+    pytest.param(
+        name,
+        marks=pytest.mark.stacks if name == FIRMWARE else pytest.mark.slow if name in LONG else pytest.mark.thorough,
+    )
+    for name in NAMES
+]
 
 
 @pytest.fixture(scope="module")
