@@ -14,7 +14,7 @@ from heavytop.compile import Kernel
 from heavytop.copters import CommandPlant, catalogue, load
 from heavytop.errors import FileFormatError, IdentificationError
 from heavytop.geometry import quaternion, so3
-from heavytop.identify import airborne, identify_copter
+from heavytop.identify import LogWarning, airborne, identify_copter
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "nanobench"
 SIGNALS = {
@@ -146,6 +146,8 @@ def test_a_flight_below_the_ground_names_the_frame() -> None:
     down = log.assign(position=log["position"] * [1.0, 1.0, -1.0])
     with pytest.raises(IdentificationError, match=r"no flight.*z axis points down.*NED"):
         airborne(down)
+    with pytest.warns(LogWarning, match="NED"):
+        airborne(down.isel(time=slice(210, 490)))
 
 
 def test_files_need_their_kind_of_model(tmp_path: Path) -> None:

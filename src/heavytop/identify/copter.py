@@ -101,6 +101,13 @@ def airborne(log: Any) -> Any:
             f"with a motor above {LEAST_COMMAND} of its range. {remedy}"
         )
     part = slice(parts[0], parts[-1] + 1)
+    if not off.any() and np.nanmax(height[part]) < 0.0:
+        warnings.warn(
+            f"{log.attrs.get('source', 'the log')!r} begins in flight and stays below z = 0: if the z axis of 'position' points down, set "
+            'frame = "NED" of the signals in the map.',
+            LogWarning,
+            stacklevel=2,
+        )
     here = xarray.DataArray(flies, dims="time")
     kept = {name: x if name in INPUTS or "time" not in x.dims else x.where(here) for name, x in log.data_vars.items()}
     return log.assign(kept | _mean_vertical(log, flies, off)).isel(time=part)
