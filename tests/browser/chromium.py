@@ -146,7 +146,9 @@ def chromium(executable: str) -> Iterator[Tab]:
         )
         try:
             port = _port(process, Path(profile))
-            with connect(f"ws://127.0.0.1:{port}{_target(port)}", max_size=None, compression=None, open_timeout=60) as socket:
+            with connect(
+                f"ws://127.0.0.1:{port}{_target(port)}", max_size=None, compression=None, open_timeout=60
+            ) as socket:
                 yield Tab(socket)
         finally:
             process.terminate()
