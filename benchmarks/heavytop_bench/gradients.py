@@ -128,13 +128,13 @@ def _mjx_gradient(steps: int, h: float) -> Work:
     import jax  # pyright: ignore[reportMissingImports]
     import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
     import mujoco  # pyright: ignore[reportMissingImports]
-    from mujoco import mjx  # pyright: ignore[reportMissingImports]
+    from mujoco import mjx  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     jax.config.update("jax_enable_x64", True)
     places = [(0.2, 0.0, 1), (0.0, 0.2, -1), (-0.2, 0.0, 1), (0.0, -0.2, -1)]
     sites = "".join(f'<site name="m{k}" pos="{x} {y} 0"/>' for k, (x, y, _) in enumerate(places))
     motors = "".join(f'<motor site="m{k}" gear="0 0 1 0 0 {0.02 * s}"/>' for k, (_, _, s) in enumerate(places))
-    model = mujoco.MjModel.from_xml_string(
+    model = mujoco.MjModel.from_xml_string(  # pyright: ignore[reportAttributeAccessIssue]
         f'<mujoco><option timestep="{h}"><flag contact="disable" constraint="disable"/></option><worldbody><body name="hull"><freejoint/>'
         f'<inertial pos="0 0 0" mass="0.9" diaginertia="0.01 0.01 0.02"/>{sites}</body></worldbody><actuator>{motors}</actuator></mujoco>'
     )
