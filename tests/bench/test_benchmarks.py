@@ -136,6 +136,7 @@ def test_a_peer_that_is_not_installed_is_reported():
     assert report.ratios == []
 
 
+@pytest.mark.thorough
 def test_a_peer_that_computes_something_else_is_not_timed():
     with pytest.raises(DisagreementError, match="ours, tricopter-load"):
         forward.run(BenchEffort.tiny(), [Ours(off=1e-8)])
@@ -304,12 +305,14 @@ def test_planners_are_compared_by_cost_arrival_and_time():
     assert report.rows[1]["arrives_off"] < 1e-6 < report.rows[0]["arrives_off"] < 1e-2
 
 
+@pytest.mark.thorough
 def test_planners_that_run_in_python_are_not_timed():
     assert [ratio.name for ratio in planned(OurPlanner(native=False)).ratios] == [
         "cart-pole swing-up: cost, planner / ours"
     ]
 
 
+@pytest.mark.thorough
 def test_planners_with_other_accelerations_are_noted():
     report = planned(OurPlanner(off=1e-6))
     assert report.ratios == []

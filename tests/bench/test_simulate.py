@@ -13,6 +13,7 @@ from heavytop_bench.simulate import STEP, steps_of
 from heavytop.copters import quadcopter
 
 
+@pytest.mark.thorough
 def test_without_mujoco_our_figures_and_the_limit(monkeypatch):
     monkeypatch.setattr(peers, "versions", dict)
     report = simulate.run(BenchEffort.tiny())

@@ -56,6 +56,7 @@ def test_short_equations_are_shown_and_long_ones_are_pointed_to() -> None:
     assert "M[1,2]" not in long
 
 
+@pytest.mark.thorough
 def test_text_latex_and_json_agree() -> None:
     equations = library.furuta().derive().equations()
     assert run("derive", "furuta", "--text").strip() == equations.text().strip()

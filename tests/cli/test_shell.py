@@ -40,6 +40,7 @@ def test_every_command_lists_its_systems(command: str) -> None:
     assert f"name a system or a file: heavytop {command} furuta" in " ".join(shell(command, code=2).split())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["fly", "cockpit", "plan", "bench"])
 def test_other_lists_as_json(command: str) -> None:
     names = json.loads(shell(command, "--list", "--json"))
@@ -56,6 +57,7 @@ def test_written_files_as_json(tmp_path: Path) -> None:
     assert sorted(written["files"]) == sorted(map(str, folder.iterdir()))
 
 
+@pytest.mark.thorough
 def test_a_run_as_json(tmp_path: Path) -> None:
     content = json.loads(shell("simulate", "pendulum", "--until", "0.1", "--json", "--out", str(tmp_path / "run.nc")))
     assert content["outcome"]["ok"]

@@ -202,6 +202,7 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path):
         assert cache.clear() == 2
 
 
+@pytest.mark.thorough
 def test_killed_while_writing(tmp_path):
     """A process killed in the middle of a write leaves no entry, only a temporary file; the next one works."""
     code = """
@@ -240,6 +241,7 @@ def test_many_processes_at_once(tmp_path):
     assert [p.suffix for p in tmp_path.iterdir()] == [".htobj"]
 
 
+@pytest.mark.thorough
 def test_cached_kernel_is_only_loaded_in_a_new_process(tmp_path):
     """Nothing is traced, translated or compiled; how long that takes is a row of ``heavytop bench ready``."""
     Kernel(tiny(), fingerprint="quick", cache=Cache(tmp_path))

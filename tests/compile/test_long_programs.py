@@ -120,6 +120,7 @@ def interpreted(program: Program, given: np.ndarray) -> np.ndarray:
     return np.array([values[v] for v in program.outputs[0]])
 
 
+@pytest.mark.thorough
 def test_a_cut_program_keeps_few_values_waiting() -> None:
     program = Program.from_traced(chain(20).derive().traced("acceleration"))
     ordered = with_few_waiting(program)

@@ -108,6 +108,7 @@ def test_eight_lanes_without_avx512_give_the_same_bits(make) -> None:
             np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not has_avx2(), reason="needs a processor with AVX2")
 def test_eight_lanes_of_a_time_loop_without_avx512_give_the_same_bits() -> None:
     model, rng = crane(), np.random.default_rng(2)

@@ -22,6 +22,7 @@ def arm():
     return traced
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_results_do_not_depend_on_the_place_in_a_tile(arm, lanes):
     kernel = Kernel(arm, lanes)
@@ -39,6 +40,7 @@ def test_results_do_not_depend_on_the_place_in_a_tile(arm, lanes):
     np.testing.assert_array_equal(shared, kernel(a[0], np.broadcast_to(a[1, 0], a[1].shape), a[2])[0])
 
 
+@pytest.mark.thorough
 def test_a_huge_angle_spoils_no_other_state_of_its_tile(arm):
     kernel = Kernel(arm)
     a = np.random.default_rng(1).normal(size=(3, TILE * kernel.lanes, 7))
@@ -74,6 +76,7 @@ def falling_arm(arm):
     return Schedule({"arm": arm, "move": move}, buffers, ("q", "v"), calls, constants=("h",), tables=("u",))
 
 
+@pytest.mark.thorough
 def test_trajectories_do_not_depend_on_their_place_in_a_tile(falling_arm, monkeypatch):
     stepper = Stepper(falling_arm, 4)
     count = 2 * TILE * 4 + 3

@@ -155,6 +155,7 @@ def _falling() -> Schedule:
     return Schedule({"fall": fall}, {"z": (), "v": (), "h": ()}, ("z", "v"), [step], constants=("h",))
 
 
+@pytest.mark.thorough
 def test_modules_import_nothing_and_compute() -> None:
     node = shutil.which("node")
     if node is None:

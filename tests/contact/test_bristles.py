@@ -36,6 +36,7 @@ def standing(model: ht.Model) -> tuple[np.ndarray, np.ndarray]:
     return q, np.zeros(model.nv)
 
 
+@pytest.mark.thorough
 def test_a_block_holds_without_creep_and_slides_with_the_exact_acceleration() -> None:
     """One batch of slopes, at 0.5, 0.9, 1.01 and 1.2 of the angle of friction."""
     model, tilt = bristled(), np.arctan(MU * np.array([0.5, 0.9, 1.01, 1.2]))
@@ -52,6 +53,7 @@ def test_a_block_holds_without_creep_and_slides_with_the_exact_acceleration() ->
     np.testing.assert_array_equal(one.q[-1], run.q[-1, 1])
 
 
+@pytest.mark.thorough
 def test_bristles_straighten_in_the_air() -> None:
     """A block lifts off with bent bristles; where it lands, they do not push it."""
     model = bristled()

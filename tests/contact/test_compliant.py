@@ -389,6 +389,7 @@ def test_plausible_mistakes(options: dict, words: str) -> None:
         ball(**options)
 
 
+@pytest.mark.thorough
 def test_contacts_of_a_run() -> None:
     """Forces, gaps and points of the record: a bouncing ball touches down and lifts off, at rest it is carried."""
     model = ball(restitution=(0.5, 1.0), stiffness=1e5).derive()

@@ -87,6 +87,7 @@ def test_lift_off_of_a_jump() -> None:
     assert np.all(foot.force[(run.t > off) & (run.t < foot.touchdowns[foot.touchdowns > off][0]), 2] == 0.0)
 
 
+@pytest.mark.thorough
 def test_plausible_mistakes() -> None:
     soft = leg(stiffness=1e6)
     with pytest.raises(SimulationError, match="contacts.*fixed step"):
@@ -100,6 +101,7 @@ def test_plausible_mistakes() -> None:
         )
 
 
+@pytest.mark.thorough
 def test_times_of_a_batch_are_rejected() -> None:
     model = leg()
     starts = np.array([[0.55, 0.0], [0.6, 0.0]]), np.zeros((2, 2))

@@ -94,6 +94,7 @@ def test_linearisation_predicts_a_small_motion(lab) -> None:
     np.testing.assert_allclose(got, predicted, atol=1e-10)
 
 
+@pytest.mark.thorough
 def test_export_to_python_control(lab) -> None:
     linear = hover(lab.law("quadcopter", "Ed"))
     assert linear.names[0] == "eps:hull.v_x"
@@ -131,6 +132,7 @@ def arm(inputs: int = 2) -> System:
     return system
 
 
+@pytest.mark.thorough
 def test_computed_torque_error_equation() -> None:
     model = arm().derive()
     L1, L0 = np.array([[3.0, 0.5], [0.2, 4.0]]), np.array([5.0, 7.0])

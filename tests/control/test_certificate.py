@@ -54,6 +54,7 @@ def balanced() -> control.LinearQuadratic:
     return control.lqr(model, [0.0, 0.0])
 
 
+@pytest.mark.thorough
 def test_samples_do_not_contradict_the_proof(balanced: control.LinearQuadratic) -> None:
     found = balanced.certified_region(radius=0.4)
     assert found.counterexamples(20_000) == 0
@@ -76,6 +77,7 @@ def test_a_radius_is_any_positive_number(balanced: control.LinearQuadratic) -> N
             balanced.certified_region(radius=radius)
 
 
+@pytest.mark.thorough
 def test_parameters_in_a_box(balanced: control.LinearQuadratic) -> None:
     """More uncertainty needs at least as many boxes."""
     sure = balanced.certified_region(radius=0.1)
@@ -95,6 +97,7 @@ def test_limits_of_the_inputs_are_part_of_the_proof() -> None:
         control.lqr(model, [0.0, 0.0], limits=(-0.1, 0.1)).certified_region(radius=0.3, boxes=3000)
 
 
+@pytest.mark.thorough
 def test_only_set_points_of_joints() -> None:
     craft = ht.library.quadcopter().derive()
     with pytest.raises(ControlError, match="attitudes"):

@@ -163,6 +163,7 @@ def test_on_the_reference_the_acceleration_is_that_of_the_reference(kind: str) -
         np.testing.assert_allclose(a, a_R, atol=1e-9 * (1 + np.max(np.abs(a_R))))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["particle", "body"])
 def test_invariance_under_a_change_of_coordinates(kind: str) -> None:
     """Four free bodies in the plane and five loops: other coordinates, other constraints, the same torque and the same motion."""
@@ -233,6 +234,7 @@ def car_states(models: dict[str | None, Model]) -> dict[str | None, list[np.ndar
     return listed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", LAWS)
 def test_invariance_under_a_change_of_the_basis(kind: str) -> None:
     models = {key: driven_car(key) for key in (None, "rear", "front")}
@@ -342,6 +344,7 @@ def test_poles_of_a_loop_are_those_of_the_prototype() -> None:
 # --- more inputs than directions --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_spare_inputs_share_the_load() -> None:
     """Three motors on two degrees of freedom: the same motion, smallest torques in units of their usual effect."""
     two, three = law_of("energy", ("left", "right")), law_of("energy", ("left", "right", "left_link"))

@@ -96,6 +96,7 @@ def test_upright_pendulums(name: str) -> None:
     check(model, made(model, [-2.0, -3.0, -4 + 2j, -4 - 2j]))
 
 
+@pytest.mark.thorough
 def test_satellite_with_wheels() -> None:
     model = satellite().derive(native=False)
     prototype = made(model, [*poles_of(0.5, 0.8), *poles_of(0.6, 0.8), *poles_of(0.7, 0.8)], bodies=("hull",))

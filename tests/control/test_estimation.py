@@ -105,6 +105,7 @@ def joint_gaussian(
     return (K @ np.array(values))[-3:], (S - K @ A @ S)[-3:, -3:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delay", [0.0, 0.05])
 def test_a_linear_system_has_the_exact_estimate(delay: float) -> None:
     own = cart_filter(delay)
@@ -158,6 +159,7 @@ def test_the_slopes_of_a_strapdown_step_do_not_depend_on_the_estimate() -> None:
     assert np.abs(F[0] - F[1]).max() < 1e-12
 
 
+@pytest.mark.thorough
 def test_a_predicted_state_is_that_of_the_stepper() -> None:
     model = ht.library.load("furuta").derive()
     own = ht.estimator(model, [EncoderSensor(model.q_names, noise=1e-3)], 0.005, disturbance=0.3)

@@ -60,6 +60,7 @@ def test_yaw_rate_through_inverted_flight_and_past_every_heading() -> None:
     assert reference.feasibility().largest_residual < 1e-10
 
 
+@pytest.mark.thorough
 def test_a_yaw_rate_needs_a_duration_and_no_side() -> None:
     for wrong in ({}, {"duration": 1.0, "side": (0, 1, 0)}):
         with pytest.raises(ControlError, match="duration"):

@@ -154,6 +154,7 @@ def spinning(model) -> Reference:
     return Reference.from_pose(model, pose)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["B", "E", "Ed"])
 def test_energy_of_one_fully_actuated_body_decreases_by_the_damping(lab, kind: str) -> None:
     law, model = lab.law("tricopter", kind), lab.vehicle("tricopter").model
@@ -167,6 +168,7 @@ def test_energy_of_one_fully_actuated_body_decreases_by_the_damping(lab, kind: s
     assert np.max(np.abs(balance.defect)) < 1e-12
 
 
+@pytest.mark.thorough
 def test_particle_law_has_no_balance_on_a_rotating_reference(lab) -> None:
     law, model = lab.law("tricopter", "P"), lab.vehicle("tricopter").model
     controller = law.with_reference(spinning(model))
@@ -213,6 +215,7 @@ def energy_rate(law):
     return trace_of("energy_rate", s, {"rate": rate, "dissipation": dissipation, "W": W})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("transform", [None, "absolute"])
 def test_energy_of_several_bodies(lab, transform: str | None) -> None:
     """Exact for the energy-based law, in any velocity coordinates; the others have no balance for several bodies."""

@@ -138,6 +138,7 @@ def chain(links: int) -> tuple[System, Prototype]:
     return system, prototype
 
 
+@pytest.mark.thorough
 def test_a_law_with_many_limited_inputs() -> None:
     system, prototype = chain(8)
     law = energy_law(system.derive(), prototype, limits=(-1.0, 1.0))
@@ -215,6 +216,7 @@ def test_thousand_random_starts_with_limits_all_recover(lab) -> None:
     assert region_of_attraction(model, controller, start, until=30.0, step=5e-3).share == 1.0
 
 
+@pytest.mark.thorough
 def test_limits_cost_a_bounded_number_of_instructions(lab) -> None:
     """All 81 faces of the box of four inputs, shared well: about five times the law without limits, in native code."""
     free = Kernel(lab.law("quadcopter", "Ed").traced_law).stats()

@@ -195,6 +195,7 @@ def test_warm_starts_do_not_change_the_solution(quad: ht.Model) -> None:
     assert held == {True, False}
 
 
+@pytest.mark.thorough
 def test_soft_bounds_of_velocities(cart: ht.Model) -> None:
     free = control.mpc(cart, [2.0, 0.0], horizon=40, limits=(-20, 20))
     slow = control.mpc(cart, [2.0, 0.0], horizon=40, limits=(-20, 20), speeds={"x.v_x": (-0.8, 0.8)})
@@ -521,6 +522,7 @@ def test_inverted_start_with_little_thrust(quad: ht.Model) -> None:
     assert ahead.lost == 0
 
 
+@pytest.mark.thorough
 def test_a_lost_motion_is_reported(quad: ht.Model) -> None:
     """Less thrust than weight: hover is impossible, and the fall is reported once."""
     heavy = quad.mass * 9.81 / 4

@@ -107,6 +107,7 @@ def test_events_and_adaptive_steps(cart: ht.Model) -> None:
     np.testing.assert_allclose(fine.q[-1], whole.q[-1], atol=1e-6)
 
 
+@pytest.mark.thorough
 def test_another_reference(cart: ht.Model) -> None:
     ahead = control.mpc(cart, [0.0, 0.0], limits=(-20, 20), horizon=30)
     run = ht.simulate(
@@ -262,6 +263,7 @@ def test_bad_cones_are_rejected(quad: ht.Model) -> None:
 # --- copies, threads, states that are not finite ---------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_copies_have_their_own_memory(quad: ht.Model, start) -> None:
     """Copies and pickles continue from the memory of the controller, independently of each other."""
     ahead = ahead_of(quad)
@@ -351,6 +353,7 @@ def test_a_sweep_is_resumed_with_a_controller_that_has_run(cart: ht.Model, tmp_p
         ht.sweep(cart, control=control.mpc(cart, [0.5, 0.0], limits=(-20, 20), horizon=5), **options)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("length", [1.0, 3.0])
 def test_bounds_of_frames_use_the_parameters(length: float) -> None:
     """Also parameters of another reference."""

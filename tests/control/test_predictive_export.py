@@ -34,6 +34,7 @@ def quad() -> ht.Model:
     return ht.library.quadcopter().derive()
 
 
+@pytest.mark.thorough
 def test_an_export_that_fails_leaves_the_folder_as_it_was(quad: ht.Model, tmp_path: Path, monkeypatch) -> None:
     """No mixture of an old controller and a new prediction."""
     ahead = control.mpc(quad, limits=(0.0, 3.0))
@@ -103,6 +104,7 @@ def test_along_a_motion(tmp_path: Path, monkeypatch, rounds: int) -> None:
     assert "Error" not in output
 
 
+@pytest.mark.thorough
 def test_soft_bounds_and_foreign_files_are_rejected(quad: ht.Model, tmp_path: Path) -> None:
     slow = control.mpc(quad, horizon=3, limits=(0, 9), speeds={"hull.v_x": (-1, 1)})
     with pytest.raises(ControlError, match="'hull.v_x'"):

@@ -54,6 +54,7 @@ def test_integral_action_is_stable_and_removes_the_sag(lab, integral_law) -> Non
     assert np.linalg.norm(flight.q[-1, :3]) < 1e-5
 
 
+@pytest.mark.thorough
 def test_integral_action_sampled(lab, integral_law) -> None:
     """Sampled at 500 Hz the law does the same as continuously."""
     model, plant = lab.vehicle("quadcopter").model, lab.disturbed("quadcopter")
@@ -217,6 +218,7 @@ def test_rotor_drag_acts_in_the_rotor_plane_only() -> None:
         add_rotor_drag(system, "hul", 0.3)
 
 
+@pytest.mark.thorough
 def test_wind_carries_the_vehicle_and_integral_action_brings_it_back(lab, integral_law) -> None:
     system = quadcopter().describe()
     add_wind(system, "hull", 0.2)
@@ -282,6 +284,7 @@ def test_noise(lab) -> None:
         Noisy(inner, model, velocity=-1.0)
 
 
+@pytest.mark.thorough
 def test_delay(lab) -> None:
     law, model = lab.law("quadcopter", "Ed"), lab.vehicle("quadcopter").model
     inner = law.with_reference(model.neutral())

@@ -209,6 +209,7 @@ def test_thrust_reference_of_constant_thrust_is_a_parabola(lab) -> None:
 # --- other references ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_pose_curve_in_any_coordinates() -> None:
     from heavytop.copters import tricopter
 

@@ -40,6 +40,7 @@ def test_a_regulator_at_a_set_point_as_c(cart: ht.Model, tmp_path: Path) -> None
     assert made(tmp_path).returncode != 0  # a changed limit is detected
 
 
+@pytest.mark.thorough
 @needs_compiler
 def test_along_a_motion_reference_and_gains_are_arguments(cart: ht.Model, tmp_path: Path) -> None:
     plan = ht.plan(cart, [0, 0], [0.5, 0], 1.5, limits=(-20, 20), steps=20, tolerance=1e-4)

@@ -66,6 +66,7 @@ def watch(record: Any, *signals: str) -> Any:
 # --- sensors ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_an_accelerometer_feels_thrust_and_not_gravity() -> None:
     model = quadcopter().model
     thrusts = np.array([2.0, 2.3, 2.1, 2.2])

@@ -75,6 +75,7 @@ def by_slsqp(H: np.ndarray, x: np.ndarray, limits: TiltLimits, start: np.ndarray
     return 100 * float(solved.fun)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "limits",
     [
@@ -109,6 +110,7 @@ def test_a_demand_inside_its_sectors_is_unchanged() -> None:
     np.testing.assert_allclose(limits.nearest(metric(0, 4), x), x, rtol=1e-14)
 
 
+@pytest.mark.thorough
 def test_numbers_and_native_code_agree() -> None:
     limits = TiltLimits(
         sectors=[Sector(0, 1, (0.2, 7.0), (-1.0, 1.2), rate=8.0), Sector(2, 3, (0.0, 7.0), rate=5.0)], period=0.01

@@ -71,6 +71,7 @@ def test_commands_are_counted_before_the_lag() -> None:
     assert looping().numbers()["time at limits [%]"] == 0
 
 
+@pytest.mark.thorough
 def test_commands_of_a_law_with_actuators() -> None:
     """A user's law with lagging propellers: its demand is the command."""
     quad = quadcopter()
@@ -283,6 +284,7 @@ def on_the_moon() -> Vehicle:
     return replace(craft, model=describe().derive(), describe=describe)
 
 
+@pytest.mark.thorough
 def test_hovering_is_that_of_the_gravity_of_the_model() -> None:
     craft, moon = quadcopter(), on_the_moon()
     assert moon.weight == pytest.approx(0.9 * 1.62)
@@ -313,6 +315,7 @@ def test_a_rotor_plant_carries_a_payload() -> None:
     assert craft.describe().derive(native=False).mass == craft.mass
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", [{}, {"law": "robust", "wind": 4.0}], ids=["energy", "robust"])
 def test_an_equal_flight_is_not_traced_again(how: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     first = fly(quadcopter(mass=0.91), "circle", until=0.02, **how)

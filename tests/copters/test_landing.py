@@ -129,6 +129,7 @@ def test_a_start_below_the_ground_is_named() -> None:
         fly(craft, low)
 
 
+@pytest.mark.thorough
 def test_a_reference_and_a_plan_are_flown() -> None:
     craft = quadcopter()
     still = fly(craft, Reference.set_point(craft.model), until=0.05, step=0.01)

@@ -79,6 +79,7 @@ def test_a_push_gives_its_impulse_and_is_recovered_from(flight: LiveFlight) -> N
     assert away[-1] < 0.005
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("impulse", [(1.5, 0, 0), (0, -4.0, 0), (2.0, 2.0, -1.0)])
 def test_pushes_in_all_directions_are_recovered_from(flight: LiveFlight, impulse: tuple[float, ...]) -> None:
     flight.push(impulse)

@@ -25,6 +25,7 @@ def test_the_named_law_given_as_an_object_flies_the_same(craft) -> None:
     assert (own.law, own.limits, own.integral) == ("energy", True, False)
 
 
+@pytest.mark.thorough
 def test_a_function_makes_the_law_for_the_vehicle(craft) -> None:
     flight = fly(craft, "looping", lambda v: control.energy_law(v.model, agile_prototype(4.0, 15.0)), wind=2.0)
     assert flight.run.outcome.ok

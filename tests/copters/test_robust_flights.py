@@ -39,6 +39,7 @@ from heavytop.simulate import Ending
 # --- margins ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_margins_are_where_the_loop_becomes_unstable() -> None:
     """At the margin of the lag the linearised loop with such actuators changes its stability; the gain likewise."""
     craft = quadcopter()
@@ -218,6 +219,7 @@ def test_a_bare_law_sees_late_what_the_file_says_is_late() -> None:
         fly(craft, "hover", until=0.1, delay=5e-4)
 
 
+@pytest.mark.thorough
 def test_sensors_that_cannot_be_simulated_raise() -> None:
     arm = "[[limb]]\nname = 'arm'\nmass = 0.05\ntip = [0.0, 0.0, -0.1]\n"
     with pytest.raises(ControlError, match=r"'small' cannot be simulated: .* not a single free body"):

@@ -52,6 +52,7 @@ def test_systems_with_loops_are_rejected() -> None:
         MomentumObserver(ht.Feedback(lambda v: v[:1], ("v",)), model)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [quadcopter_with_load, six_rotors_with_arm])
 def test_parts_move_with_rotors_as_without(make: Any) -> None:
     """Falling with stopped rotors: loads with absolute velocities, and motors of limbs, which do not lag."""
@@ -68,6 +69,7 @@ def test_parts_move_with_rotors_as_without(make: Any) -> None:
     np.testing.assert_allclose(other.q[-1, : model.nq], own.q[-1], atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_options_apply_to_vehicles_with_parts() -> None:
     def has_observer(controller: Any) -> bool:
         wrappers = []

@@ -64,6 +64,7 @@ def hovering(craft) -> float:
     return float(np.sqrt(craft.weight / sum(rotor.thrust[1] for rotor in craft.airframe.rotors)))
 
 
+@pytest.mark.thorough
 def test_a_stack_flies_and_feels_one_g(craft) -> None:
     stack = Steady(hovering(craft))
     flight = fly(craft, "hover", stack, until=0.2)
@@ -170,6 +171,7 @@ class Tilted(Steady):
         return [self.command] * 3 + [self.deflection]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("deflection", "angle"), [(0.5, 0.25), (-0.5, -0.3)])
 def test_servos_tilt_rotors_by_their_share_of_the_range(deflection: float, angle: float) -> None:
     craft = tailed_tricopter()
@@ -723,6 +725,7 @@ def test_ten_minutes_on_the_ground(craft) -> None:
     assert np.abs(flight.run.q[-1] - flight.run.q[settled]).max() < 1e-12
 
 
+@pytest.mark.thorough
 def test_the_voltage_sags_with_the_current_and_the_thrust_with_the_voltage(craft) -> None:
     pack = copters.Battery(cells=3, capacity=0.01, resistance=0.1, efficiency=0.5)
     vehicle, command = replace(craft, battery=pack), hovering(craft)

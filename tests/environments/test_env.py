@@ -21,6 +21,7 @@ def short(**changes: Any) -> dict[str, Any]:
     return {"horizon": 0.25, "lag": 0.03, "limits": (0.0, 30.0)} | changes
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", MODES)
 def test_batch_equals_single_environments(mode: str) -> None:
     """Seed by seed, bit by bit, over several episodes each, against gymnasium's own loop over single environments."""
@@ -227,6 +228,7 @@ def cart_pole_task(**changes: Any) -> EnvTask:
     return EnvTask(**(parts | changes))
 
 
+@pytest.mark.thorough
 def test_task_in_numpy_equals_the_traced_one() -> None:
     model = ht.library.cart_pole().derive()
     envs = [
@@ -337,6 +339,7 @@ def test_mistakes_are_reported() -> None:
         envs.step(np.zeros((2, 4)))
 
 
+@pytest.mark.thorough
 def test_diverged_environments_end_and_start_again() -> None:
     envs = ht.env("quadcopter", "hover", num_envs=3, autoreset="same_step")
     envs.reset(seed=0)
@@ -467,6 +470,7 @@ def test_skrl_trains(tmp_path: Any) -> None:
     assert lasting() > 1.5 * before
 
 
+@pytest.mark.thorough
 def test_efforts_of_joints_limit_the_inputs() -> None:
     system = ht.System()
     system.body("arm", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -0.5)))

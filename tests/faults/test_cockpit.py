@@ -14,6 +14,7 @@ def test_other_machines_need_an_option() -> None:
         Cockpit(host="0.0.0.0")
 
 
+@pytest.mark.thorough
 def test_numbers_must_be_finite() -> None:
     flight = LiveFlight("quadcopter", background=False)
     with pytest.raises(ShapeError, match="wind must be finite"):

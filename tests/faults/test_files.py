@@ -92,6 +92,7 @@ def writers(run: ht.Run) -> dict[str, Callable[[Path], object]]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["netcdf", "plot", "page", "export"])
 def test_places_that_cannot_be_written(run: ht.Run, tmp_path: Path, kind: str) -> None:
     write = writers(run)[kind]

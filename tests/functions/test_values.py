@@ -62,6 +62,7 @@ def test_equal_calls_have_equal_keys_here_and_elsewhere(index: int) -> None:
     assert value.key == values()[index].key == pickle.loads(pickle.dumps(value)).key
 
 
+@pytest.mark.thorough
 def test_keys_are_the_same_in_another_process() -> None:
     program = (
         "import heavytop as ht\nfrom heavytop import copters\n"

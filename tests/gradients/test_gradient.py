@@ -61,6 +61,7 @@ def test_start_and_parameters_of_a_top() -> None:
     assert relative_error(LOSS, model, start, rng, until=0.2, step=0.01) < 1e-9
 
 
+@pytest.mark.thorough
 def test_checkpoints_change_nothing_and_respect_their_bound() -> None:
     model, rng = top(), np.random.default_rng(2)
     start = model.random(rng, (2,)), rng.standard_normal((2, 3))
@@ -87,6 +88,7 @@ def test_held_inputs_and_events_of_an_arm() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_gains_of_a_law_with_memory() -> None:
     model = arm()
 
@@ -108,6 +110,7 @@ def test_gains_of_a_law_with_memory() -> None:
         assert found.gains[name] == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_sensitivities_agree_with_the_gradient() -> None:
     model = arm()
     inputs = np.linspace(0, 1, 10)[:, None]

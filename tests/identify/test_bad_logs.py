@@ -34,6 +34,7 @@ def messages(model: ht.Model, log: dict[str, np.ndarray]) -> str:
     return " | ".join(str(w.message) for w in caught)
 
 
+@pytest.mark.thorough
 def test_consistent_log_has_no_warnings(tumbling, recwarn) -> None:
     model, log = tumbling
     found = ht.identify(model, log, ["m", "J_1", "J_2"], ["position", "attitude", "velocity", "gyro"], window=0.5)
@@ -77,6 +78,7 @@ def pendulum_log(count: int, scale: float = 1.0) -> tuple[ht.Model, dict[str, np
     return model, {"t": run.t[:count], "u": np.zeros((count, 1)), "q": q[:count]}
 
 
+@pytest.mark.thorough
 def test_angle_in_degrees_is_named() -> None:
     model, log = pendulum_log(201, scale=180 / np.pi)
     with pytest.warns(LogWarning, match="'q' reaches 57.*degrees"):

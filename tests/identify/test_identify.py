@@ -165,6 +165,7 @@ def test_gaps_are_left_out() -> None:
     assert within(found, {"m": 0.8, "l": 1.3})
 
 
+@pytest.mark.thorough
 def test_wrong_requests() -> None:
     model, log = pendulum_log()
     with pytest.raises(UnknownNameError, match="'length'"):

@@ -108,6 +108,7 @@ def oblique_chain(n: int) -> ht.System:
     return system
 
 
+@pytest.mark.thorough
 def test_oblique_chain_takes_half_the_operations() -> None:
     model = oblique_chain(12).derive(native=False)
     internal = model.traced("internal_acceleration").instructions

@@ -163,6 +163,7 @@ def test_rotor_on_a_body_equals_one_that_is_a_body_with_a_gear(driven, carrier, 
     assert ours.traced("internal_acceleration").instructions < twin.traced("internal_acceleration").instructions
 
 
+@pytest.mark.thorough
 def test_spin_of_a_rotor_turns_the_body_that_carries_it() -> None:
     """A flywheel that is sped up turns a free hull the other way, and the angular momentum stays."""
     system = ht.System(gravity=(0, 0, 0))
@@ -207,6 +208,7 @@ def rod(**parts) -> ht.System:
     return system
 
 
+@pytest.mark.thorough
 def test_limits_are_kept_written_and_met_as_events(tmp_path: Path) -> None:
     system = rod(limits=(-0.3, 0.5))
     model = system.derive(native=False)

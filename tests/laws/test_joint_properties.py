@@ -84,6 +84,7 @@ def test_a_coupled_joint_answers_for_the_one_inside() -> None:
     np.testing.assert_allclose([*q, *v], [0.3, -2.0])
 
 
+@pytest.mark.thorough
 def test_no_code_depends_on_classes_of_joints_or_elements() -> None:
     """A chain of isinstance forgets the parts of users."""
     kinds = {

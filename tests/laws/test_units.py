@@ -118,6 +118,7 @@ def test_a_gap_of_a_thousandth_is_rejected_in_all_units(name: str, units: tuple[
     assert ht.simulate(model, (nearly, v), until=0.1 * T, step=1e-3 * T).outcome.ok
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("away", [0.0, 1e4])
 def test_the_place_of_a_mechanism_is_not_its_size(away: float) -> None:
     model = four_bar(away=away)
@@ -220,6 +221,7 @@ def test_laws_do_not_depend_on_units(units: Units) -> None:
         control.energy_law(model, prototype, limits=(1.0, 50.0))  # it rests without a force, which these forbid
 
 
+@pytest.mark.thorough
 def test_points_on_rails_may_start_at_their_origin() -> None:
     """Coordinates near zero are not the size of a system without other lengths."""
     system = ht.System(gravity=(0, 0, 0))

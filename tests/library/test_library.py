@@ -100,6 +100,7 @@ def test_cart_pole_falls_from_upright_and_the_pendulum_does_not() -> None:
     assert hanging.acceleration([0.01], [0], [0])[0] < 0
 
 
+@pytest.mark.thorough
 def test_chain_hangs_at_rest() -> None:
     model = library.chain(6).derive()
     np.testing.assert_allclose(model.acceleration(model.neutral(), np.zeros(6)), 0, atol=1e-14)

@@ -38,6 +38,7 @@ def table() -> ht.Model:
     return system.derive()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("rates", "wide"),
     [
@@ -104,6 +105,7 @@ def test_obstacle_between_nodes(table: ht.Model, where: str) -> None:
     assert f"{out.label} is exceeded by {true:.2g}" in plan.report()
 
 
+@pytest.mark.thorough
 def test_constraints_of_a_phase_end_with_it(table: ht.Model) -> None:
     """A wall of the second half does not hold in the first."""
     wall = Between("x.x", 0.5, np.inf)
@@ -113,6 +115,7 @@ def test_constraints_of_a_phase_end_with_it(table: ht.Model) -> None:
     assert plan.violation[1] < 1e-6
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("by", ["limits", "path"])
 @pytest.mark.parametrize("name", ["mass.v_x", "mass.x"])
 def test_limits_between_nodes(by: str, name: str) -> None:
@@ -169,6 +172,7 @@ def test_infeasible_sphere_is_violated_by_its_depth(table: ht.Model) -> None:
 # --- limits of joints ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_limits_of_joints() -> None:
     """Joint limits of a system equal the same pairs by name; an entry by its own name takes precedence."""
     system = ht.System(gravity=(0, 0, 0), name="arm")

@@ -120,6 +120,7 @@ def test_goals_of_a_loop_that_cannot_be_reached(four_bar: ht.Model) -> None:
         ht.plan(four_bar, start, other, 1.0, limits=(-50, 50), iterations=100, **options)
 
 
+@pytest.mark.thorough
 def test_ending_in_another_closure_is_found(four_bar: ht.Model) -> None:
     """A solution with the independent coordinates of the goal, but other dependent ones, is not a plan."""
     start, goal = _closed(four_bar, 1.2), _closed(four_bar, 0.7)

@@ -75,6 +75,7 @@ def test_a_half_space_is_kept(quad: ht.Model) -> None:
     assert any("beyond the plane" in item.label for item in held.active)
 
 
+@pytest.mark.thorough
 def test_a_tracking_flight_and_a_coarser_plan_are_guesses() -> None:
     cart = ht.library.cart_pole().derive()
     options = {"limits": (-20, 20), "cost": 0.01 * Effort(), "tolerance": 1e-4}
@@ -90,6 +91,7 @@ def test_a_tracking_flight_and_a_coarser_plan_are_guesses() -> None:
     assert finer.attempts[0].iterations < alone.attempts[0].iterations
 
 
+@pytest.mark.thorough
 def test_progress_is_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float] = []
     monkeypatch.setattr(Progress, "update", lambda self, share: seen.append(share))

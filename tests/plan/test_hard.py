@@ -64,6 +64,7 @@ def test_units_of_inputs_do_not_change_the_plan() -> None:
     assert labels[0] == labels[1] == labels[2]
 
 
+@pytest.mark.thorough
 def test_multipliers_do_not_depend_on_the_scaling() -> None:
     """Bounds and dynamics have the multipliers that another solver finds without scaling."""
     model = car()

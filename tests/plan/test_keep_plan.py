@@ -59,6 +59,7 @@ def test_a_saved_plan_is_the_same_plan(plan: Plan, tmp_path: Path) -> None:
     np.testing.assert_array_equal(read.inputs(t), plan.inputs(t))
 
 
+@pytest.mark.thorough
 def test_times_must_be_finite(plan: Plan) -> None:
     with pytest.raises(PlanError, match="finite times"):
         plan.inputs([0.0, np.nan])

@@ -50,6 +50,7 @@ def sled() -> ht.Model:
     return slider()
 
 
+@pytest.mark.thorough
 def test_bang_bang_is_found(sled: ht.Model) -> None:
     """Least time over the distance d with |F| <= F_max: t = 2 sqrt(d m / F_max)."""
     plan = ht.plan(sled, [0.0], [3.0], limits=(-4.0, 4.0), cost=Time(), steps=20)
@@ -113,6 +114,7 @@ def test_reference_is_feasible_between_the_nodes(swing_up: Plan) -> None:
     assert a.shape == (172, 2)
 
 
+@pytest.mark.thorough
 def test_solvers_agree(cart: ht.Model, swing_up: Plan) -> None:
     other = ht.plan(
         cart, [0, np.pi], [0, 0], 2.0, limits=(-20, 20), cost=0.01 * Effort(), steps=40, solver=Nlpsol(), tolerance=1.0
@@ -178,6 +180,7 @@ def test_goals_and_constraints_of_points(cart: ht.Model) -> None:
     assert np.abs(plan.v[:, 1]).max() <= 2.0 + 1e-7
 
 
+@pytest.mark.thorough
 def test_phases_and_own_cost(sled: ht.Model) -> None:
     """Out to 1 in the first phase, back in the second, each in its own time."""
     phases = [Phase(0.5, 5.0, 8, end=(Point("sled", (1, 0, 0)),)), Phase(0.5, 5.0, 8)]

@@ -47,6 +47,7 @@ def test_numbers_and_functions_are_short_and_defaults_omitted() -> None:
     assert repr(sprung()) == "System('sprung': 1 body, 1 joint, 0 inputs)"
 
 
+@pytest.mark.thorough
 def test_no_repr_shows_addresses_or_many_numbers() -> None:
     cart = ht.library.cart_pole().derive()
     run = ht.simulate(cart, ([0.0, 0.1], [0.0, 0.0]), 1.0, 0.01)

@@ -53,6 +53,7 @@ def scene(inner: str, asset: str = "", rest: str = "") -> str:
     )
 
 
+@pytest.mark.thorough
 def test_attached_model_equals_the_same_bodies_written_in_place(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "gripper.xml").write_text(GRIPPER)
@@ -126,6 +127,7 @@ def test_wrong_attachments_are_typed_errors(tmp_path: Path, attach: str, message
 # --- stored states --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_keyframes_are_starts_in_coordinates_of_the_model(tmp_path: Path) -> None:
     """A free body on a turned frame, a ball, a slide with a reference; controls of the actuators that are read."""
     path = tmp_path / "robot.xml"

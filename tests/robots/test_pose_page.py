@@ -68,6 +68,7 @@ def test_sliders_move_the_frames_as_the_model_does(tmp_path: Path) -> None:
     assert page.stat().st_size < 5_000_000
 
 
+@pytest.mark.thorough
 def test_command_shows_a_robot_file(tmp_path: Path) -> None:
     model().to_urdf(tmp_path / "arm.urdf")
     out = tmp_path / "page.html"

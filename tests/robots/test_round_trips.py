@@ -48,6 +48,7 @@ def same(first: ht.Model, second: ht.Model, tolerance: float = 1e-12) -> None:
         assert_allclose(second.pose("world", frame, q), first.pose("world", frame, q), atol=tolerance)
 
 
+@pytest.mark.thorough
 def test_urdf(tmp_path: Path) -> None:
     model = arm().derive(native=False)
     report = model.to_urdf(tmp_path / "arm.urdf", limits={"shoulder": JointLimits(-1.0, 2.0, 3.0, 4.0)})
@@ -240,6 +241,7 @@ def test_inputs_of_joints_that_are_not_written_are_lost(tmp_path: Path) -> None:
         assert ht.load(path).derive(native=False).nu == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_frames_at_a_pitch_of_90_degrees(tmp_path: Path, sign: float) -> None:
     """Roll and yaw are not unique there; the rotation is."""
@@ -254,6 +256,7 @@ def test_frames_at_a_pitch_of_90_degrees(tmp_path: Path, sign: float) -> None:
     same(model, ht.load(tmp_path / "bent.urdf").derive(native=False))
 
 
+@pytest.mark.thorough
 def test_what_mujoco_rejects_is_written_another_way(tmp_path: Path) -> None:
     """Point masses, massless moving bodies and more than six joints between two masses; the motion stays."""
     system = ht.System(name="string")

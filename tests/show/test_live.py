@@ -49,6 +49,7 @@ def test_an_unknown_vehicle_is_named_on_the_command_line() -> None:
     assert "unknown vehicle 'quadcoptr'. Did you mean 'quadcopter'?" in result.output
 
 
+@pytest.mark.thorough
 def test_the_window_follows_drags_winds_and_another_vehicle() -> None:
     pytest.importorskip("viser")
     from types import SimpleNamespace

@@ -16,6 +16,7 @@ from heavytop.errors import SimulationError
 TOLERANCE = 1e-12
 
 
+@pytest.mark.thorough
 def test_pendulum_page_simulates_as_native_code_does(tmp_path: Path) -> None:
     model, start = started("double-pendulum")
     run = ht.simulate(model, start, until=1.0, step=0.001)

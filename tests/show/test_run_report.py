@@ -86,6 +86,7 @@ def test_bodies_have_the_poses_of_the_model(run: ht.Run, report: Report) -> None
     assert report.scene.ground <= drawn[..., 2].min()
 
 
+@pytest.mark.thorough
 def test_panels_have_names_and_units(run: ht.Run, report: Report) -> None:
     panels = {panel.title: panel for panel in report.panels}
     assert [(p.title, p.unit) for p in report.panels][:6] == [
@@ -213,6 +214,7 @@ def test_struts_thrusters_and_circles() -> None:
     assert angles.series["wheel"][-1] == pytest.approx(10.0)
 
 
+@pytest.mark.thorough
 def test_a_batch_is_drawn_with_its_range_and_its_count(batch: ht.Run) -> None:
     report = report_of(batch)
     panel = next(p for p in report.panels if p.bands)
@@ -281,6 +283,7 @@ def test_pages_of_batches_have_trajectories_to_choose(tmp_path: Path) -> None:
     assert 'id="snapshot-5"' in text
 
 
+@pytest.mark.thorough
 def test_small_angles_are_not_hidden_by_spinning_wheels() -> None:
     system = ht.System(name="segway", gravity=(0, 0, 0))
     system.body("axle", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))

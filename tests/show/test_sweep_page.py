@@ -111,6 +111,7 @@ def test_numbers_are_embedded_as_a_table(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "text/csv" not in page(result)
 
 
+@pytest.mark.thorough
 def test_calls_on_the_page_run_the_point_again() -> None:
     """The calls are Python, also with unusual names of dimensions, and return the displayed numbers."""
     model = ht.library.load("pendulum").derive()

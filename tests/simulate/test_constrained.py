@@ -51,6 +51,7 @@ def test_ball_on_a_turntable_runs_in_circles():
     np.testing.assert_allclose(spin, spin[0], rtol=1e-9)  # no moment about the vertical
 
 
+@pytest.mark.thorough
 def test_disc_keeps_energy_and_rolls_steadily():
     """A disc that rolls upright at constant speed goes straight; tilted, its energy stays and its rim does not slip."""
     model = nonholonomic.rolling_disc().derive()
@@ -66,6 +67,7 @@ def test_disc_keeps_energy_and_rolls_steadily():
     np.testing.assert_allclose(wobble.q[:, 2], 0.5 * np.sqrt(1 - R_zy**2), atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_car_drives_a_circle_of_the_right_radius():
     model = nonholonomic.car().derive()
     steer = 0.2
@@ -131,6 +133,7 @@ def test_andrews_reaches_the_published_angles():
     np.testing.assert_allclose(run.q[-1], list(published.values()), rtol=2e-8)
 
 
+@pytest.mark.thorough
 def test_governor_settles_on_stiff_struts():
     """The stiff struts keep their length to 0.2 %, energy only falls, angular momentum about the shaft is kept."""
     model = mechanisms.governor().derive()

@@ -26,6 +26,7 @@ def arm() -> ht.Model:
     return system.derive()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45"])
 def test_work_up_to_a_terminal_event(arm: ht.Model, integrator: str) -> None:
     event = ht.Event(lambda t, q, v: q[0] - 0.9)
@@ -131,6 +132,7 @@ def test_batches_without_a_compiler(arm: ht.Model, monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(run.q[-1], 0.05)
 
 
+@pytest.mark.thorough
 def test_files_of_odd_shapes_and_names(tmp_path: Path) -> None:
     system = ht.System(name="arm")
     m = system.parameter("m", 1.0)

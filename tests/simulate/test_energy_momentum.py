@@ -155,6 +155,7 @@ def test_an_unsolved_step_is_told() -> None:
         ht.simulate(model, run.final, 50.0, 0.5, EnergyMomentum(), raise_on_failure=True)
 
 
+@pytest.mark.thorough
 def test_only_the_unsolved_trajectories_of_a_batch_end() -> None:
     model = ht.library.double_pendulum().derive()
     speeds = np.array([[0.1, 0.0], [9.0, -11.0], [0.0, 0.2]])

@@ -32,6 +32,7 @@ def run(integrator: Any, step: float, **options: Any) -> ht.Run:
     return ht.simulate(crane(), START, until=3.3, step=step, integrator=integrator, start_time=0.3, **options)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("integrator", "order", "steps"), [("rkmk4", 4, (0.1, 0.05)), ("rkmk8", 8, (0.2, 0.1))])
 def test_energy_balance_to_the_order_of_the_method(integrator: str, order: int, steps: tuple[float, float]) -> None:
     """The driver's power comes from reactions, not from the energy: the balance converges as fast as the motion does."""
@@ -164,6 +165,7 @@ def test_motions_whose_acceleration_jumps_are_fine() -> None:
     assert done.invariants["energy"].relative < 1e-4
 
 
+@pytest.mark.thorough
 def test_the_jump_of_one_member_of_a_batch_is_found() -> None:
     model = driven(lambda t, when: 0.3 * np.maximum(t - when, 0.0), when=5.0)
     assert simulated(model).outcome.ok
@@ -199,6 +201,7 @@ def test_an_anchor_that_jumps() -> None:
         ht.simulate(model, model.assemble([0.8, -1.5], [0.0, 0.0]), until=1.0, step=0.01)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_work_that_no_step_sees_is_told(batch: tuple[int, ...]) -> None:
     """A shake between two steps: smooth, so that it is no jump, and far too fast."""

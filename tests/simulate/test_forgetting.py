@@ -88,6 +88,7 @@ class Damped(ht.simulate.RKMK4):
         return end.replaced(v=self.factor.value * end.v)
 
 
+@pytest.mark.thorough
 def test_integrators_without_a_key_do_not_share_native_code() -> None:
     whole, half = (run(Damped(Factor(value))) for value in (1.0, 0.5))
     np.testing.assert_allclose(half.v[1], 0.5 * whole.v[1], rtol=1e-14)

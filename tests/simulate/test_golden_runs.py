@@ -226,6 +226,7 @@ def test_bodies_of_document_001(case: str) -> None:
         assert np.all(run.channels["lambda"] < 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 def test_energy_consistent_integration_of_document_001(case: str) -> None:
     """Feature Q22: energy at solver tolerance, |A| = 1 at solver tolerance, order 2."""

@@ -16,6 +16,7 @@ def run() -> ht.Run:
     return ht.simulate(model, ([0.3, 0.2], [0.0, 0.0]), until=1.0, step=2e-3, control=law)
 
 
+@pytest.mark.thorough
 def test_the_same_motion_in_pieces(run: ht.Run) -> None:
     live = ht.simulate.LiveRun(run)
     for _ in range(10):

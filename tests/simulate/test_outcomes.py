@@ -140,6 +140,7 @@ def test_two_crossings_of_speeds_in_a_batch(integrator: str) -> None:
     assert [o.time for o in found] == pytest.approx([o.time for o in reference], abs=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("integrator", ["rkmk4", "rkmk45"])
 def test_events_that_are_nan_raise(integrator: str) -> None:
     model = ht.library.pendulum().derive()
@@ -240,6 +241,7 @@ def test_interruption_returns_what_was_computed(integrator: Any) -> None:
     assert np.all(np.isfinite(run.q))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("every", [1, 7])
 @pytest.mark.parametrize(

@@ -386,6 +386,7 @@ def test_tumbling_boxes_lose_energy_and_stay_outside() -> None:
     assert run.invariants["energy"].drift < 1e-9 * energy[0].max()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("velocity", ["mixed", "body"])
 def test_a_ball_that_bounces_and_skids_rolls_whatever_its_velocities(velocity: str) -> None:
     """Every impulse keeps the angular momentum about the point of contact: it rolls with 5/7 of its first velocity."""

@@ -219,6 +219,7 @@ def test_a_stop_that_throws_a_body_back_is_reported() -> None:
     assert run.outcome.ending is Ending.jumped
 
 
+@pytest.mark.thorough
 def test_oscillations_that_the_step_does_not_resolve_are_reported() -> None:
     """L-stability takes the energy of a fast spring, which nothing dissipates: such a run is wrong and does not end as finished."""
     system = slider()
@@ -230,6 +231,7 @@ def test_oscillations_that_the_step_does_not_resolve_are_reported() -> None:
 # --- runs ---------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_batch_equals_single_runs_and_events_are_found() -> None:
     options = {"until": 1.0, "step": 2e-3, "integrator": "ros2"}
     model, speeds = stiff("friction"), np.array([[0.5], [0.3], [-1.0]])

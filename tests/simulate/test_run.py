@@ -62,6 +62,7 @@ def test_the_package_tells_about_its_function() -> None:
     assert list(inspect.signature(ht.simulate).parameters)[:4] == ["model", "start", "until", "step"]
 
 
+@pytest.mark.thorough
 def test_signals_by_name(run: ht.Run) -> None:
     np.testing.assert_array_equal(run["trolley.x"], run.q[:, 0])
     np.testing.assert_array_equal(run["trolley/x"], run.q[:, 0])
@@ -188,6 +189,7 @@ def same(a: ht.Run, b: ht.Run) -> None:
     assert a.report(show=False) == b.report(show=False)
 
 
+@pytest.mark.thorough
 def test_files_round_trip_exactly(run: ht.Run, batch: ht.Run, tmp_path: Path) -> None:
     assert batch.outcome.ending is Ending.event
     assert np.any(np.isnan(batch.q))

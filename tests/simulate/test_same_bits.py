@@ -65,6 +65,7 @@ def test_the_tricopter_with_load_has_the_same_bits_alone_and_in_a_batch(integrat
     check("tricopter-load", integrator, (2, 3))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "integrator"),
     [("heavy-top", "rkmk4"), ("free-body", "energy_momentum"), ("double-pendulum", "projected_rk4")],

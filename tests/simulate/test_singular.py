@@ -72,6 +72,7 @@ def test_exact_passes_are_clean(mechanism, integrator: str) -> None:
     assert np.max(np.abs(model.constraint_residuals(run.q, run.v)[0])) < 1e-9
 
 
+@pytest.mark.thorough
 def test_the_four_bar_that_lost_its_energy() -> None:
     """From one start it gained a hundredfold speed at the first flat configuration, and the run was called finished."""
     rod = ht.Inertia(mass=1.0, com=(0.5, 0, 0), moment_at_com=(0, 1 / 12, 1 / 12))

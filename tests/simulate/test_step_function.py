@@ -38,6 +38,7 @@ def test_steps_equal_a_run_with_samples(model: ht.Model) -> None:
     assert (here[1] == there[1]).all()
 
 
+@pytest.mark.thorough
 def test_results_do_not_depend_on_the_batch_or_the_threads(model: ht.Model) -> None:
     q, v, u = batch_of(model, 2003)
     q1, v1 = ht.stepper(model, 0.01, threads=1)(q, v, u)

@@ -149,6 +149,7 @@ def test_a_stop_that_the_step_does_not_resolve_is_reported() -> None:
     assert [o.ending for o in both.outcomes] == [Ending.jumped, Ending.finished]
 
 
+@pytest.mark.thorough
 def test_batches_under_error_control_are_watched() -> None:
     """Their work is integrated for it: without damping nothing would have to be."""
     system = ht.System(name="damped ball")
@@ -194,6 +195,7 @@ def test_friction_that_creeps_is_reported(batch: tuple[int, ...]) -> None:
     np.testing.assert_allclose(run.q[-1], 1e-4 * np.arctanh(0.6) * 0.5, rtol=1e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("rate", "step", "integrator"), [(60.0, 0.05, "rkmk4"), (60.0, 0.3, "rkmk8")])
 def test_a_driver_faster_than_the_step_is_reported(rate: float, step: float, integrator: str) -> None:
     system = ht.System(name="trolley")
@@ -254,6 +256,7 @@ def test_near_misses_with_friction_and_an_input_are_reported() -> None:
 # --- starts -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_singular_start_raises_or_is_determined() -> None:
     model, _, _ = four_bar(1)
     flat = np.array([0.0, 0.0, -np.pi])
@@ -275,6 +278,7 @@ def test_a_singular_start_raises_or_is_determined() -> None:
         assert np.max(np.abs(run.energy - run.energy[0])) < 1e-5 * np.max(run.kinetic_energy)
 
 
+@pytest.mark.thorough
 def test_rest_where_nothing_is_singular_is_a_start() -> None:
     model, q, v = four_bar(2)
     assert run_from(model, q, 0 * v).outcome.ok

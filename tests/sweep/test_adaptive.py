@@ -98,6 +98,7 @@ def test_quantiles_of_models() -> None:
         ht.sweep.quantile(lambda x: {"y": x}, {"x": ht.uniform()}, "z", 0.9)
 
 
+@pytest.mark.thorough
 def test_runs_that_end_at_an_event_count() -> None:
     model = ht.library.load("pendulum").derive()
     low = ht.simulate.Event(lambda t, q, v: q[0] - 0.1, "down")

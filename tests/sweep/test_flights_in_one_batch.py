@@ -69,6 +69,7 @@ def test_a_flight_without_a_part_of_its_mass() -> None:
         copters.fly(QUAD, "hover", payload=-1.0, step=0.01, until=0.1)
 
 
+@pytest.mark.thorough
 def test_trajectories_with_and_without_wind() -> None:
     """Still air is a wind of zero."""
     swept = ht.sweep(QUAD, {"wind": [0.0, 4.0]}, trajectories=True, **SHORT)
@@ -80,6 +81,7 @@ def test_trajectories_with_and_without_wind() -> None:
         assert np.allclose(swept.data["u_t"][k, :, :4], single.run.u[:, :4], rtol=0, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_sweep_and_flight_reject_the_same_payloads() -> None:
     least = float(QUAD.least_payload())
     payloads = [1.01 * least, 0.99 * least]
@@ -91,6 +93,7 @@ def test_sweep_and_flight_reject_the_same_payloads() -> None:
     assert all("payload" in cause for cause in swept.causes())
 
 
+@pytest.mark.thorough
 def test_trajectories_with_different_ages_of_their_measurements() -> None:
     system = ht.System(gravity=(0, 0, 0), name="cart")
     system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))

@@ -44,6 +44,7 @@ def test_known_names_are_listed_once() -> None:
     assert len(listed) == len(set(listed))
 
 
+@pytest.mark.thorough
 def test_models_made_by_functions_must_have_the_names() -> None:
     with pytest.raises(SweepError, match="'drga'.*Did you mean 'drag'"):
         ht.sweep(cart, {"mass": [1.0, 2.0], "drga": [0.0, 1.0]}, start=([0.0], [1.0]), **TIMES)

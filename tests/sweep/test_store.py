@@ -30,6 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_a_store_equals_the_result_in_memory(whole: Path) -> None:
     stored = ht.sweep.open_result(whole).data.load()
     memory = ht.sweep.run_study(studies.pendulums()).data

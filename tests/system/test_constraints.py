@@ -120,6 +120,7 @@ def test_a_loop_that_is_redundant_as_a_whole_changes_nothing():
     assert np.allclose(guided.acceleration(q, v), without.acceleration(q, v), rtol=1e-12)
 
 
+@pytest.mark.thorough
 def test_reaction_wrenches_replace_the_loop():
     """The tree without the loop, driven by the reported reaction and its opposite, accelerates like the closed mechanism."""
     model, q, v = state("bricard")
@@ -133,6 +134,7 @@ def test_reaction_wrenches_replace_the_loop():
     np.testing.assert_allclose(a, model.acceleration(q, v), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_driving_a_mechanism_by_its_crank():
     model = mechanisms.four_bars(1).derive()
     q, v = model.assemble([1.2, 1.0, -1.0], [2.0, 0.0, 0.0], fixed=("crank0",))

@@ -132,6 +132,7 @@ def test_force_of_the_user_acts_on_the_right():
     assert_allclose(model.mass_matrix(q) @ gained, q[0] * v, atol=1e-11)
 
 
+@pytest.mark.thorough
 def test_a_wrench_with_a_parameter_has_a_unit() -> None:
     system = ht.System()
     system.body("hull", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))

@@ -64,6 +64,7 @@ def test_reachable_poses_are_reached_within_limits() -> None:
     np.testing.assert_allclose(ARM.pose("world", "tool", alone.q), poses[4], atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_a_tool_is_a_part_of_its_frame() -> None:
     tool = se3.pose(so3.rotation_about("y", 0.7), [0.1, -0.05, 0.2])
     q = np.array([0.3, -0.8, 1.1, 0.2, 0.9, -0.4])
@@ -206,6 +207,7 @@ def test_a_free_base_stands_on_its_feet_below_its_centre_of_mass() -> None:
     np.testing.assert_allclose(model.pose("world", "hull", found.q)[:3, 2], [0, 0, 1], atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_parameters_and_followers_count() -> None:
     system = ht.System(name="gripper")
     length = system.parameter("length", 1.0)

@@ -132,6 +132,7 @@ def test_painleves_threshold_of_a_slender_rod_is_four_thirds() -> None:
         assert got == pytest.approx(abs(0.7 * 3 * s * c) / (1 + 3 * c * c), rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_the_paradox_is_an_outcome_not_a_nan() -> None:
     model = painleve_rod(2.0)
     low, v = np.array([0.0, 0.0, 0.3]), np.array([3.0, 0.0, 2.5])

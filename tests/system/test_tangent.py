@@ -162,6 +162,7 @@ def test_the_swinging_four_bar_has_the_frequency_of_its_equilibrium() -> None:
     np.testing.assert_allclose(x, expected, atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_batches_and_choices() -> None:
     model = four_bar()
     starts = [model.assemble([angle, -0.5, 1.3], [1.0, 0, 0], fixed=("crank",)) for angle in (0.8, 0.9, 1.0)]

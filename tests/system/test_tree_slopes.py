@@ -50,6 +50,7 @@ def flying() -> ht.System:
     return system
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [arm, flying])
 def test_closed_form_agrees_with_differentiation(make, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = make().derive()

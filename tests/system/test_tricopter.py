@@ -85,6 +85,7 @@ def test_inertia_parameters_from_particles(absolute):
         assert_allclose(inertia.moments, stored["prime_4x4"], atol=1e-16)
 
 
+@pytest.mark.thorough
 def test_relative_load_velocity():
     model = tricopter().derive(native=False)
     for state in states():
@@ -92,6 +93,7 @@ def test_relative_load_velocity():
         compare(model, state["x"], np.linalg.solve(T, state["xi"]), T, state)
 
 
+@pytest.mark.thorough
 def test_absolute_by_the_mapping_of_derive():
     model = tricopter().derive(velocity={LOAD: "absolute"}, native=False)
     for state in states():
@@ -113,6 +115,7 @@ def test_absolute_by_a_function():
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("load_velocity", ["absolute", "relative"])
 def test_quaternions(load_velocity):
     model = tricopter("quaternion", load_velocity).derive(native=False)
@@ -122,6 +125,7 @@ def test_quaternions(load_velocity):
         compare(model, to_quaternions(state["x"]), np.linalg.solve(T, state["xi"]), T, state)
 
 
+@pytest.mark.thorough
 def test_scrambled_declaration():
     """Bodies in any order, children before their parents: the same numbers, sorted by joint."""
     model = tricopter(load_velocity="absolute", order=SCRAMBLED).derive(native=False)

@@ -280,6 +280,7 @@ def metric_on_attitude(c):
     return metric
 
 
+@pytest.mark.thorough
 def test_riemannian_hessian_is_symmetric_and_the_derivative_along_geodesics():
     c = Rotation()
     V, M = potential_on(c), metric_on_attitude(c)
