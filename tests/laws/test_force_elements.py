@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 from systems import all_joints, along, directions, flow, mixing, random_inertia, random_pose
 
 import heavytop as ht
+from heavytop.errors import ModelError
 from heavytop.system import forces
 from heavytop.system.forces import ForceElement, JointElement, PairElement
 
@@ -477,3 +478,20 @@ def test_gravity_does_not_act_on_an_armature_of_a_free_joint(attitude: str) -> N
     a = model.acceleration(q, v)
     assert_allclose(model.mass_matrix(q) @ a, -model.bias(q, v) - model.gravity_force(q), atol=1e-12)
     assert_allclose(model.inverse_dynamics(q, v, a), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.9, 1.1])
+def test_the_inertia_of_a_body_includes_the_rotor_that_it_carries(share: float) -> None:
+    """A body with less inertia than its rotor would have negative kinetic energy while it turns against the joint."""
+    system = ht.System(name="satellite")
+    system.body("hull", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.01, 0.01, 0.01)))
+    system.body("wheel", parent="hull", joint=ht.Revolute("z"), inertia=ht.Inertia(0.1, moment_at_com=(0, 0, 0)))
+    system.body("disc", parent="hull", joint=ht.Revolute("z"), inertia=ht.Inertia(0.1, moment_at_com=(1e-3,) * 3))
+    system.armature("disc", 0.01 * share, 10.0, body="hull")
+    system.armature("wheel", 1e-5)
+    model = system.derive(native=False)
+    if share < 1:
+        assert np.linalg.eigvalsh(model.mass_matrix(model.neutral()))[0] > 0
+    else:
+        with pytest.raises(ModelError, match=r"'satellite' is negative .*armature\(\.\.\., body=\.\.\.\)"):
+            model.acceleration(model.neutral(), np.zeros(8))

@@ -408,7 +408,7 @@ def _attempt(rng: np.random.Generator, largest: int) -> tuple[SystemData, State]
         tuple(bodies), tuple(edges), gravity, tuple(elements), tuple(inputs), parameters=dict(d.parameters)
     )
     try:
-        if _condition(plain, state) > LARGEST_CONDITION:
+        if _condition(plain, state) > LARGEST_CONDITION or _has_heavy_rotor(plain, Maximal(plain, state)):
             return None
         system, state = _constrained(d, plain, state, joints, nv, looped)
         if system.loops or system.velocity_rows or system.position_rows:
@@ -431,6 +431,27 @@ def _condition(system: SystemData, state: State) -> float:
     scale = 1 / np.sqrt(np.diag(M))
     values = np.linalg.eigvalsh(scale[:, None] * M * scale)
     return float(values[-1] / values[0]) if values[0] > 0 else np.inf
+
+
+def _has_heavy_rotor(system: SystemData, at: Maximal) -> bool:
+    """Whether a rotor is too heavy for its body, whose inertia includes it: J a^T I^-1 a >= 1."""
+    bodies = {body.name: body for body in system.bodies}
+    fixed = {edge.b: edge.a for edge in system.edges if edge.joint.kind == "fixed"}
+    for element in system.elements:
+        if element.kind != "armature" or not element.b:
+            continue
+        name, turn = element.b, np.eye(3)
+        while not bodies[name].has_inertia:  # a frame: what it is fixed to
+            edge = next(e for e in system.edges if e.b == name)
+            turn = edge.at.R @ turn
+            if name not in fixed or edge.a == WORLD or np.any(np.asarray(at.value(edge.at.angle))):
+                return True
+            name = edge.a
+        axis = turn @ np.asarray(element.data["axis"])
+        moment = float(at.value(bodies[name].moment_factor)) * bodies[name].moment
+        if float(np.max(at.value(element.data["inertia"]))) * axis @ np.linalg.solve(moment, axis) >= 0.95:
+            return True
+    return False
 
 
 def _constrained(

@@ -26,6 +26,8 @@ EXPLICIT_UP_TO = 30
 """Number of velocity coordinates up to which the mass matrix is traced to be checked."""
 SINGULAR = 1e-13
 """Smallest eigenvalue of the mass matrix, scaled to a unit diagonal, that rounding can leave of zero."""
+INDEFINITE = 1e-9
+"""Negative eigenvalue of the mass matrix, scaled to a unit diagonal, that rounding cannot cause."""
 
 
 def check_joints(description: Description) -> None:
@@ -80,7 +82,7 @@ def _check_time(dynamics: EquationTerms, time: Array) -> None:
 
 
 def check_inertia(model: Model) -> None:
-    """Raise a ModelError when some velocity coordinate moves no mass, M singular at several configurations, or almost none in a loop."""
+    """Raise a ModelError when a velocity moves no mass (M singular at several configurations), almost none in a loop, or M is indefinite."""
     if not model.description.inertias:
         raise ModelError(
             f"no body of {model.name!r} has inertia: it has poses, Jacobians and pictures, and no dynamics. Give its bodies "
@@ -101,6 +103,13 @@ def check_inertia(model: Model) -> None:
             continue
         values, vectors = np.linalg.eigh(M / np.outer(size, size))
         worst.append((values[0], int(np.argmax(np.abs(vectors[:, 0])))))
+    value, index = min(worst)
+    if value < -INDEFINITE:
+        raise ModelError(
+            f"the kinetic energy of {model.name!r} is negative for some velocities, most of all {model.v_names[index]!r} (smallest eigenvalue of the "
+            f"mass matrix {value:.1e} after scaling its diagonal to one). A body that carries a rotor, system.armature(..., body=...), has the "
+            "inertia of both: give it at least that of its rotors."
+        )
     value, index = max(worst)
     if value < SINGULAR:
         raise ModelError(
