@@ -115,7 +115,7 @@ def _late(expected: np.ndarray, measured: np.ndarray, name: str, step: float) ->
     best = max(values, key=lambda k: values[k])
     if abs(best) > LATE and values[best] > 0.6 and values[best] > values[0] + 0.2:
         return [
-            f"the clock of {name!r} is {best * step:+.3g} s behind that of 'attitude': shift it, or estimate a Delay"
+            f"the clock of {name!r} is {best * step:+.3g} s behind that of 'attitude' (late = ... in the map)"
         ]
     return []
 
