@@ -107,6 +107,22 @@ def test_coefficients_of_a_flight(flight) -> None:
 
 
 @pytest.mark.thorough
+def test_a_prediction_does_not_know_the_motion_that_follows(flight) -> None:
+    """Attitudes measured after its start change what a prediction is compared with, not the prediction."""
+    log = ht.load_log(flight[0], MAP)
+    found = identify_copter(load("crazyflie"), log, model="trim", horizon=0.3)
+    first = int(np.flatnonzero(np.isfinite(airborne(log)["position"].values[:, 0]))[0])
+    begin = int(np.flatnonzero(log["time"].values == airborne(log)["time"].values[first])[0])
+    turned = log["attitude"].values.copy()
+    turned[begin + 1 :] = quaternion.multiply(turned[begin + 1 :], quaternion.exp(np.array([0.4, -0.3, 0.0])))
+    other = log.assign(attitude=(log["attitude"].dims, turned))
+    a, b = (found.predict(x, 0.3, every=100.0).errors for x in (log, other))
+    assert a["position"].shape[1] == 1
+    assert np.array_equal(a["position"], b["position"])
+    assert np.abs(a["attitude"] - b["attitude"]).max() > 0.3
+
+
+@pytest.mark.thorough
 def test_command_line_writes_an_airframe_that_flies(flight, tmp_path: Path) -> None:
     path, truth = flight
     first = tmp_path / "first.toml"
