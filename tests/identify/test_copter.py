@@ -32,7 +32,7 @@ column = "t"
 position = { columns = ["px", "py", "pz"], unit = "m" }
 velocity = { columns = ["vx", "vy", "vz"], unit = "m/s" }
 attitude = { columns = ["qx", "qy", "qz", "qw"], order = "xyzw" }
-angular_velocity = { columns = ["wx_vicon", "wy_vicon", "wz_vicon"], unit = "rad/s", frame = "world" }
+angular_velocity = { columns = ["wx_vicon", "wy_vicon", "wz_vicon"], unit = "rad/s" }
 motors = { columns = ["motor_motor_m1", "motor_motor_m2", "motor_motor_m3", "motor_motor_m4"], scale = 1.5259021896696422e-05 }
 battery = { columns = "pwr_pm_vbat", unit = "V" }
 """

@@ -22,7 +22,7 @@ column = "t"
 position = { columns = ["px", "py", "pz"], unit = "m" }
 attitude = { columns = ["qx", "qy", "qz", "qw"], order = "xyzw" }
 velocity = { columns = ["vx", "vy", "vz"], unit = "m/s" }
-angular_velocity = { columns = ["wx_vicon", "wy_vicon", "wz_vicon"], unit = "rad/s", frame = "world" }
+angular_velocity = { columns = ["wx_vicon", "wy_vicon", "wz_vicon"], unit = "rad/s" }
 gyro = { columns = ["imu_gyro_x", "imu_gyro_y", "imu_gyro_z"], unit = "rad/s" }
 accelerometer = { columns = ["imu_acc_x", "imu_acc_y", "imu_acc_z"], unit = "g" }
 motors = { columns = ["motor_motor_m1", "motor_motor_m2", "motor_motor_m3", "motor_motor_m4"], scale = 1.5259021896696422e-05 }
@@ -250,6 +250,19 @@ def test_a_figure_has_every_signal_and_breaks_in_gaps(tmp_path: Path) -> None:
     assert all(np.isnan(line.get_ydata()).sum() == 1 for a in figure.axes for line in a.lines)
     with pytest.raises(FileFormatError, match="no signals over a time"):
         plot_log(data.drop_dims("time"))
+
+
+def test_an_angular_velocity_in_world_axes_is_rotated_to_the_body(tmp_path: Path) -> None:
+    """A body that turns about its own slanted axis, and the same rate in the world."""
+    t = np.arange(0.0, 3.0, 0.02)
+    first, own = so3.exp(np.array([0.5, -1.0, 0.3])), np.array([1.0, -2.0, 0.5])
+    R = first @ so3.exp(t[:, None] * own)
+    quats = quaternion.quaternion_from_rotation(R)
+    columns = {"t": t.tolist()} | {k: quats[:, i].tolist() for i, k in enumerate("wxyz")}
+    columns |= {name: np.full(len(t), x).tolist() for name, x in zip("abc", first @ own, strict=True)}
+    signals = {"attitude": {"columns": list("wxyz")}, "angular_velocity": {"columns": list("abc"), "frame": "world"}}
+    data = ht.load_log(write(tmp_path / "a.csv", columns), {"time": {"column": "t"}, "signals": signals})
+    assert np.allclose(data.angular_velocity, own, atol=1e-12)
 
 
 # --- flight stacks and robots -----------------------------------------------------------------------------------------------------
