@@ -107,10 +107,10 @@ def _compared(expected: np.ndarray, measured: np.ndarray, name: str, with_: str)
 
 def _unlike(x: np.ndarray, y: np.ndarray, name: str, with_: str) -> list[str]:
     """Axes along which x (n, 3) moves and y does not move alike, in means over a few samples, which differences of noise do not survive."""
-    x, y = ([np.convolve(column, np.ones(FEW) / FEW, "valid") for column in z.T] for z in (x, y))
-    sizes, still = np.std(x, axis=1), np.std(y, axis=1) <= 0
+    a, b = (np.stack([np.convolve(column, np.ones(FEW) / FEW, "valid") for column in z.T]) for z in (x, y))
+    sizes, still = a.std(axis=1), b.std(axis=1) <= 0
     moves = sizes > 0.2 * sizes.max()
-    other = [k for k in np.flatnonzero(moves) if still[k] or abs(np.corrcoef(x[k], y[k])[0, 1]) < UNRELATED]
+    other = [k for k in np.flatnonzero(moves) if still[k] or abs(np.corrcoef(a[k], b[k])[0, 1]) < UNRELATED]
     if not other:
         return []
     return [
