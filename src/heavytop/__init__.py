@@ -11,7 +11,7 @@ Where to begin; ``help`` of each name has shapes, units and an example:
 * control: ``control.lqr``, ``control.mpc``, ``control.energy_law``, ``control.equilibrium``; plan: ``plan``
 * estimate: ``estimator`` filters, smooths and checks observability
 * fly: ``copters.load``, ``copters.fly``, ``maneuvers``
-* logs: ``load_log`` reads ULog, MCAP, ROS bags, blackbox and CSV; ``Run.save`` also writes MCAP
+* logs: ``load_log`` reads ULog, MCAP, ROS bags, netCDF, blackbox and CSV; ``Run.save`` also writes MCAP
 * identify: ``identify`` finds parameters from logs
 * learn: ``env`` for policies, ``tune`` for gains
 * many at once: arrays with leading axes everywhere; ``sweep`` for studies

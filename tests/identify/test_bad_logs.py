@@ -50,8 +50,9 @@ def test_consistent_log_has_no_warnings(tumbling, recwarn) -> None:
         (lambda log: {"velocity": 1e3 * log["velocity"]}, "millimetres"),
         (lambda log: {"velocity": log["velocity"] * [1, 1, -1]}, "opposite"),
         (lambda log: {"gyro": np.roll(log["gyro"], 12, axis=0)}, "clock of 'gyro'"),
+        (lambda log: {"gyro": log["gyro"][:, [2, 1, 0]]}, "'attitude' along x: check frames, the order"),
     ],
-    ids=["degrees", "FRD", "mm", "down", "clock"],
+    ids=["degrees", "FRD", "mm", "down", "clock", "columns"],
 )
 def test_contradiction_is_named(tumbling, change, text) -> None:
     model, log = tumbling

@@ -12,6 +12,7 @@ import pytest
 import heavytop as ht
 from heavytop.errors import FileFormatError
 from heavytop.geometry import quaternion, so3
+from heavytop.log import plot_log
 
 DATA = Path(os.environ.get("HEAVYTOP_DATA", Path(__file__).parents[3] / "shared" / "data"))
 NANOBENCH = """
@@ -21,7 +22,7 @@ column = "t"
 position = { columns = ["px", "py", "pz"], unit = "m" }
 attitude = { columns = ["qx", "qy", "qz", "qw"], order = "xyzw" }
 velocity = { columns = ["vx", "vy", "vz"], unit = "m/s" }
-angular_velocity = { columns = ["wx_vicon", "wy_vicon", "wz_vicon"], unit = "rad/s", frame = "world" }
+angular_velocity = { columns = ["wx_vicon", "wy_vicon", "wz_vicon"], unit = "rad/s" }
 gyro = { columns = ["imu_gyro_x", "imu_gyro_y", "imu_gyro_z"], unit = "rad/s" }
 accelerometer = { columns = ["imu_acc_x", "imu_acc_y", "imu_acc_z"], unit = "g" }
 motors = { columns = ["motor_motor_m1", "motor_motor_m2", "motor_motor_m3", "motor_motor_m4"], scale = 1.5259021896696422e-05 }
@@ -167,6 +168,101 @@ def test_attitudes_between_samples_turn_at_a_constant_rate(tmp_path: Path) -> No
     data = ht.load_log(write(tmp_path / "a.csv", columns), log_map, rate=170.0)
     R = quaternion.rotation_from_quaternion(data.attitude.values)
     assert np.allclose(R, so3.exp(data.time.values[:, None] * rate), atol=1e-9)
+
+
+def test_signals_of_a_table_with_clocks_and_gaps_apart(tmp_path: Path) -> None:
+    """A camera 50 ms late next to a gyro, and a NaN in one of two signals: each has its times; with a rate they agree again."""
+    t = 0.01 * np.arange(300)
+    columns = {"t": t.tolist(), "a": np.sin(3 * t).tolist(), "x": np.sin(3 * (t - 0.05)).tolist()}
+    columns["a"][7] = float("nan")
+    signals = {"rate": {"columns": "a"}, "place": {"columns": "x", "unit": "m", "late": 0.05}}
+    log_map = {"time": {"column": "t", "nan": "drop"}, "signals": signals}
+    file = write(tmp_path / "a.csv", columns)
+    data = ht.load_log(file, log_map)
+    assert data.rate.dims == ("time_rate",)
+    assert len(data.rate) == 299
+    assert float(data.time_place[0]) == pytest.approx(-0.05)
+    assert "0.05 s earlier" in data.attrs["report"]
+    together = ht.load_log(file, log_map, rate=100.0)
+    assert np.abs(together.rate - together.place).max() < 1e-3
+    with pytest.raises(FileFormatError, match="late of place must be a finite number"):
+        ht.load_log(file, {"time": {"column": "t"}, "signals": {"place": signals["place"] | {"late": "1"}}})
+
+
+# --- netCDF ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["h5netcdf", "scipy"])
+def test_netcdf_of_another_program(tmp_path: Path, engine: str) -> None:
+    """Two axes of time, labels, units, a mask; without a map names are kept, with one columns become signals."""
+    import xarray
+
+    rng = np.random.default_rng(0)
+    place, angle = rng.standard_normal((50, 3)), rng.standard_normal(400)
+    angle[9] = np.nan
+    times = {"camera": ("camera", 20.0 * np.arange(50), {"units": "milliseconds since 2020-01-01"})}
+    times |= {"bus": ("bus", 0.0025 * np.arange(400), {"units": "s"})}
+    made = {"place": (("camera", "axis"), place, {"units": "mm"}), "angle": ("bus", angle, {"units": "deg"})}
+    dataset = xarray.Dataset(made, {**times, "axis": ["x", "y", "z"]})
+    dataset.to_netcdf(tmp_path / "a.nc", engine=engine)
+    data = ht.load_log(tmp_path / "a.nc")
+    assert np.allclose(data.place, 1e-3 * place, rtol=1e-15)
+    assert list(data.axis.values) == ["x", "y", "z"]
+    assert np.allclose(data.angle, np.radians(angle), rtol=1e-15, equal_nan=True)
+    assert float(data.time_camera[-1]) == pytest.approx(0.98)
+    assert ht.load_log(tmp_path / "a.nc", rate=50.0).sizes["time"] == 50
+    columns = {"columns": [f"place[{axis}]" for axis in "xyz"], "topic": "camera"}
+    mapped = ht.load_log(tmp_path / "a.nc", {"signals": {"position": columns}})
+    assert np.array_equal(mapped.position, data.place)
+    with pytest.raises(FileFormatError, match=r"unknown topic ''.*'camera'"):
+        ht.load_log(tmp_path / "a.nc", {"signals": {"position": {"columns": columns["columns"]}}})
+    dataset.drop_vars(["camera", "bus"]).to_netcdf(tmp_path / "b.nc", engine=engine)
+    with pytest.raises(FileFormatError, match=r"no variable .* times .* columns are: .*angle"):
+        ht.load_log(tmp_path / "b.nc")
+    (tmp_path / "c.nc").write_bytes((tmp_path / "a.nc").read_bytes()[:200])
+    with pytest.raises(FileFormatError, match="not a readable netCDF"):
+        ht.load_log(tmp_path / "c.nc")
+
+
+def test_saved_logs_and_runs_are_read_from_netcdf(tmp_path: Path) -> None:
+    model = ht.library.pendulum().derive()
+    run = ht.simulate(model, ([1.0], [0.0]), until=1.0, step=0.01)
+    run.save(tmp_path / "run.nc")
+    data = ht.load_log(tmp_path / "run.nc")
+    assert np.array_equal(data.q.sel(coordinate="theta.angle"), run["theta.angle"])
+    data.to_netcdf(tmp_path / "log.nc", engine="h5netcdf")
+    again = ht.load_log(tmp_path / "log.nc")
+    assert np.array_equal(again.q, run.q)
+    assert list(again.coordinate.values) == list(run.q_names)
+
+
+def test_a_figure_has_every_signal_and_breaks_in_gaps(tmp_path: Path) -> None:
+    t = np.concatenate([0.01 * np.arange(50), 2.0 + 0.01 * np.arange(50)])
+    file = write(tmp_path / "a.csv", {"t": t.tolist(), "a": t.tolist(), "x": t.tolist(), "y": t.tolist()})
+    signals = {"enc": {"columns": "a", "unit": "deg"}, "speeds": {"columns": ["x", "y"], "unit": "rpm"}}
+    data = ht.load_log(file, {"time": {"column": "t"}, "signals": signals})
+    figure = plot_log(data, tmp_path / "log.png")
+    assert (tmp_path / "log.png").read_bytes()[1:4] == b"PNG"
+    assert [(a.get_title(), a.get_ylabel(), len(a.lines)) for a in figure.axes] == [
+        ("enc", "enc in rad", 1),
+        ("speeds", "in rad/s", 2),
+    ]
+    assert all(np.isnan(line.get_ydata()).sum() == 1 for a in figure.axes for line in a.lines)
+    with pytest.raises(FileFormatError, match="no signals over a time"):
+        plot_log(data.drop_dims("time"))
+
+
+def test_an_angular_velocity_in_world_axes_is_rotated_to_the_body(tmp_path: Path) -> None:
+    """A body that turns about its own slanted axis, and the same rate in the world."""
+    t = np.arange(0.0, 3.0, 0.02)
+    first, own = so3.exp(np.array([0.5, -1.0, 0.3])), np.array([1.0, -2.0, 0.5])
+    R = first @ so3.exp(t[:, None] * own)
+    quats = quaternion.quaternion_from_rotation(R)
+    columns = {"t": t.tolist()} | {k: quats[:, i].tolist() for i, k in enumerate("wxyz")}
+    columns |= {name: np.full(len(t), x).tolist() for name, x in zip("abc", first @ own, strict=True)}
+    signals = {"attitude": {"columns": list("wxyz")}, "angular_velocity": {"columns": list("abc"), "frame": "world"}}
+    data = ht.load_log(write(tmp_path / "a.csv", columns), {"time": {"column": "t"}, "signals": signals})
+    assert np.allclose(data.angular_velocity, own, atol=1e-12)
 
 
 # --- flight stacks and robots -----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ def identify(
         Argument(metavar="LOG... AIRFRAME.toml", help="Flight logs, then the airframe with initial values."),
     ],
     map: Annotated[
-        Path | None, Option(help="Map from columns to signals (TOML); not needed for ULog, bags and MCAP.")
+        Path | None, Option(help="Map from columns to signals (TOML); not needed for ULog, bags, MCAP and netCDF.")
     ] = None,
     rate: Annotated[float, Option(help="Resample the logs to this rate, in samples per second.")] = 100.0,
     model: Annotated[

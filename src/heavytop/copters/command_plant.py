@@ -44,7 +44,8 @@ class CommandPlant(UserDynamics):
     Parameters
     ----------
     vehicle : one free body with fixed rotors. voltage : nominal battery voltage U_0, V; None: the battery is not measured.
-    trim : whether mean moments and forces are removed. spin : whether the rotors have moments of inertia.
+    trim : whether mean moments and forces are removed; ``lean0`` and ``lean1`` are measurements of the motion, ``measured_inputs``, which keep their
+        first value in a prediction. spin : whether the rotors have moments of inertia.
 
     Examples
     --------
@@ -93,7 +94,8 @@ class CommandPlant(UserDynamics):
         commands = tuple(f"command{k}" for k in range(count))
         battery = () if voltage is None else ("voltage",)
         given = tuple(f"given{k}" for k in range(count)) if spin else ()
-        averaged = ("lean0", "lean1", *(f"trim{k}" for k in range(count))) if trim else ()
+        self.measured_inputs = ("lean0", "lean1") if trim else ()
+        averaged = (*self.measured_inputs, *(f"trim{k}" for k in range(count))) if trim else ()
         super().__init__(
             vehicle.model.coordinates,
             self._rates,

@@ -24,6 +24,10 @@ NEAR = 0.2
 """Largest relative deviation from a factor."""
 ALIKE = 0.5
 """Least correlation from which conclusions are drawn."""
+UNRELATED = 0.3
+"""Correlation below which two axes have nothing in common."""
+FEW = 10
+"""Samples of a mean."""
 UNLIKE = 0.1
 """Residual relative to the variation of a signal beyond which it is not explained."""
 NO_BETTER = 0.9
@@ -93,11 +97,26 @@ def _compared(expected: np.ndarray, measured: np.ndarray, name: str, with_: str)
         for known, text in FACTORS.items():
             if abs(factor / known - 1) < NEAR:
                 found.append(f"{name!r} is {factor:.3g} times {with_}: {text} (unit = ... in the map)")
+        found += _unlike(x, y, name, with_)
     elif strong.any() and np.abs(correlation[strong]).max() < 0.2:
         found.append(
             f"{name!r} has nothing in common with {with_} (correlation {np.abs(correlation[strong]).max():.2f}): check frames and columns"
         )
     return found
+
+
+def _unlike(x: np.ndarray, y: np.ndarray, name: str, with_: str) -> list[str]:
+    """Axes along which x (n, 3) moves and y does not move alike, in means over a few samples, which differences of noise do not survive."""
+    a, b = (np.stack([np.convolve(column, np.ones(FEW) / FEW, "valid") for column in z.T]) for z in (x, y))
+    sizes, still = a.std(axis=1), b.std(axis=1) <= 0
+    moves = sizes > 0.2 * sizes.max()
+    other = [k for k in np.flatnonzero(moves) if still[k] or abs(np.corrcoef(a[k], b[k])[0, 1]) < UNRELATED]
+    if not other:
+        return []
+    return [
+        f"{name!r} has nothing in common with {with_} along {' and '.join('xyz'[k] for k in other)}: check frames, the order of columns and that of "
+        "quaternions"
+    ]
 
 
 def _late(expected: np.ndarray, measured: np.ndarray, name: str, step: float) -> list[str]:
@@ -114,9 +133,7 @@ def _late(expected: np.ndarray, measured: np.ndarray, name: str, step: float) ->
     }
     best = max(values, key=lambda k: values[k])
     if abs(best) > LATE and values[best] > 0.6 and values[best] > values[0] + 0.2:
-        return [
-            f"the clock of {name!r} is {best * step:+.3g} s behind that of 'attitude': shift it, or estimate a Delay"
-        ]
+        return [f"the clock of {name!r} is {best * step:+.3g} s behind that of 'attitude' (late = ... in the map)"]
     return []
 
 

@@ -129,6 +129,8 @@ class WindowShooting:
         by = ["start", "parameters"] if dynamics.parameter_names else ["start"]
         self.moves_inputs = bool(unknowns.indices("delay", "lag"))
         self.rollout = Rollout(spec, [*by, "inputs"] if self.moves_inputs else by)
+        measured = getattr(subject, "measured_inputs", ())  # of the motion itself: known up to the start of a window
+        self.is_measured = np.array([name in measured for name in dynamics.u_names], dtype=bool)
         self.moving = unknowns.indices("parameter", "inertia", "delay", "lag")
         self.model = getattr(dynamics, "model", None)
         self.is_constrained = self.model is not None and self.model.is_constrained
@@ -174,7 +176,9 @@ class WindowShooting:
         """Samples (steps, w, nu) of the windows from those (n, nu) of the logs."""
         w = self.windows
         rows = (w.first * self.parts)[:, None] + np.arange(w.length * self.parts)
-        return np.stack([arrays[k][rows[i]] for i, k in enumerate(w.log)], axis=1)
+        made = np.stack([arrays[k][rows[i]] for i, k in enumerate(w.log)], axis=1)
+        made[..., self.is_measured] = made[:1][..., self.is_measured]
+        return made
 
 
 class Shot:

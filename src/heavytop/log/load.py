@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ def load_log(
 ) -> xarray.Dataset:
     """Read a log of a flight or a robot as one labelled dataset.
 
-    The format is recognised by the content: ULog (PX4), MCAP (JSON, ROS 2, protobuf, and :meth:`.Run.save`), ROS 1 and 2 bags, Betaflight's
+    The format is recognised by the content: ULog (PX4), MCAP (JSON, ROS 2, protobuf, and :meth:`.Run.save`), ROS 1 and 2 bags, netCDF, Betaflight's
     blackbox as CSV, plain CSV (also ``.csv.gz``).
 
     Parameters
@@ -96,6 +96,16 @@ def _map_of(given: Any, tables: Tables, path: str) -> LogMap:
         raise FileFormatError(
             f"a table of text needs map=, a TOML file with [time] column and [signals]. The columns of {path!r} are: {columns}."
         )
+    if tables.format == "netcdf":
+        timed = {n: v for n, v in tables.variables.items() if tables.topics[v.topic].time}
+        known = {n: v for n, v in timed.items() if ATTITUDE not in n or len(v.columns) == 4}
+        if not known:
+            columns = [name for table in tables.topics.values() for name in table.columns]
+            raise FileFormatError(
+                f"no variable of {path!r} has a coordinate with the times of its first axis. Give a map= with [time] column and [signals]; the "
+                f"columns are: {listed(columns, 60)}."
+            )
+        return LogMap({n: SignalMap(v.columns, v.topic) for n, v in known.items()}, nan="keep", name="the file")
     built_in = {"ulog": "ulog", "betaflight": "betaflight"}.get(tables.format, "ros")
     return LogMap.built_in(built_in)
 
@@ -131,6 +141,7 @@ class _Signal:
     topic: str
     times: np.ndarray
     columns: tuple[str, ...]
+    late: float
 
 
 @dataclass(eq=False)
@@ -163,22 +174,20 @@ class _Loading:
         ]
         signals = [self._to_body(s, self.log_map.signals[s.name], signals) for s in signals]
         self._describe(signals, missing)
-        shared = len({s.topic for s in signals}) == 1
         if rate is not None:
-            signals, shared = self._resampled(signals, float(rate)), True
+            signals = self._resampled(signals, float(rate))
+        labels = ["time"] * len(signals) if rate is not None else _time_labels(signals)
         data: dict[str, Any] = {}
         coords: dict[str, Any] = {}
-        for s in signals:
-            label = "time" if shared else f"time_{_plain(s.topic)}"
+        for s, label in zip(signals, labels, strict=True):
             coords[label] = (label, s.times, {"units": "s"})
-            axis, names = AXES.get(s.values.shape[1], (f"entry_{s.name}", tuple(map(str, range(s.values.shape[1])))))
-            if s.values.shape[1] == 1:
-                data[s.name] = ((label,), s.values[:, 0], {"units": s.unit, "columns": list(s.columns)})
+            attributes = {"units": s.unit, "columns": list(s.columns)}
+            axis, names = self._axis(s)
+            if not axis:
+                data[s.name] = ((label,), s.values[:, 0], attributes)
                 continue
-            if axis == "quaternion" and ATTITUDE not in s.name:
-                axis, names = f"entry_{s.name}", tuple(map(str, range(4)))
             coords[axis] = (axis, list(names))
-            data[s.name] = ((label, axis), s.values, {"units": s.unit, "columns": list(s.columns)})
+            data[s.name] = ((label, axis), s.values, attributes)
         attributes = {
             "source": self.path,
             "format": self.tables.format,
@@ -186,6 +195,18 @@ class _Loading:
             "report": "\n".join(self.lines),
         }
         return xarray.Dataset(data, coords, attributes)
+
+    def _axis(self, s: _Signal) -> tuple[str, tuple[Any, ...]]:
+        """Name and labels of the second axis of a signal; an empty name if it has one entry."""
+        width = s.values.shape[1]
+        variable = self.tables.variables.get(s.name)
+        if variable is not None and variable.columns == s.columns:
+            return variable.axis, variable.labels
+        if width == 1:
+            return "", ()
+        if width in AXES and (width != 4 or ATTITUDE in s.name):
+            return AXES[width]
+        return f"entry_{s.name}", tuple(map(str, range(width)))
 
     def _topics(self) -> tuple[dict[str, dict[str, SignalMap]], list[str]]:
         """Topic -> signals in it, and those that are not there."""
@@ -201,8 +222,8 @@ class _Loading:
             if spec.optional:
                 continue
             if topic is None:
-                kind, wanted = ("topic", spec.topic) if spec.topic else ("type of messages", spec.type)
-                known = list(self.tables.topics) if spec.topic else [t.type for t in self.tables.topics.values()]
+                kind, wanted = ("type of messages", spec.type) if spec.type else ("topic", spec.topic)
+                known = [t.type for t in self.tables.topics.values()] if spec.type else list(self.tables.topics)
             else:
                 kind, wanted, known = "column", absent[0], list(self.tables.topics[topic].columns)
             raise FileFormatError(f"{self.path!r}, signal {name!r}: {unknown_name(kind, wanted, known)}")
@@ -220,7 +241,7 @@ class _Loading:
     def _clock(self, topic: str) -> tuple[np.ndarray, float]:
         """The clock (n,) of a topic and its unit in s; whole numbers of ns stay whole, as floats have no room for their last digits."""
         table, log_map = self.tables.topics[topic], self.log_map
-        column = log_map.time or (LOG_TIME if LOG_TIME in table.columns else "")
+        column = log_map.time or table.time or (LOG_TIME if LOG_TIME in table.columns else "")
         if column not in table.columns:
             raise FileFormatError(
                 f"{self._where(topic)}: {unknown_name('column of the time', column, list(table.columns))} [time] column = ... of the map names it."
@@ -231,7 +252,8 @@ class _Loading:
             raise FileFormatError(
                 f"{self._where(topic)}: the time is not a number in sample {k + 1} (column {column!r})."
             )
-        scale = TIME_UNITS["ns" if column == LOG_TIME else log_map.time_unit]
+        stated = "ns" if column == LOG_TIME else "" if log_map.time else table.units.get(column, "")
+        scale = TIME_UNITS[stated if stated in TIME_UNITS else log_map.time_unit]
         return raw.astype(np.int64) if raw.dtype.kind in "iu" else raw, scale
 
     def _where(self, topic: str) -> str:
@@ -274,7 +296,7 @@ class _Loading:
             values = values[:, [1, 0, 2]] * [1.0, 1.0, -1.0]
         elif spec.frame == "FRD":
             values = values * [1.0, -1.0, -1.0]
-        return _Signal(name, values, si, topic, times, spec.columns)
+        return _Signal(name, values, si, topic, times - spec.late, spec.columns, spec.late)
 
     def _unit(self, spec: SignalMap, table: TopicTable) -> str:
         """The unit that the file states for the column, or that of the map."""
@@ -305,6 +327,7 @@ class _Loading:
             signal.topic,
             signal.times,
             signal.columns,
+            signal.late,
         )
 
     def _gap(self, times: np.ndarray) -> float:
@@ -321,7 +344,9 @@ class _Loading:
             pace = np.diff(t)
             rate = f", {1 / np.median(pace):.4g} Hz" if len(pace) else ""
             found.append(f"{topic or 'samples'}: {len(t)} from {t[0]:.6g} to {t[-1]:.6g} s{rate}")
-            found += [f"  {s.name} [{s.unit}]: {', '.join(s.columns)}" for s in group]
+            for s in group:
+                shifted = f", taken {s.late:g} s earlier" if s.late else ""
+                found.append(f"  {s.name} [{s.unit}]: {', '.join(s.columns)}{shifted}")
             gaps = np.flatnonzero(pace > self._gap(t))
             if len(gaps):
                 worst = gaps[np.argmax(pace[gaps])]
@@ -329,7 +354,8 @@ class _Loading:
                     f"  {len(gaps)} gaps of more than {self._gap(t):.3g} s, the longest {pace[worst]:.3g} s at t = {t[worst]:.6g} s"
                 )
         clocks = {LOG_TIME, self.log_map.time}
-        every = [(topic, c) for topic, table in self.tables.topics.items() for c in table.columns if c not in clocks]
+        tables = self.tables.topics.items()
+        every = [(topic, c) for topic, table in tables for c in table.columns if c not in {*clocks, table.time}]
         unused = [f"{topic}: {c}" if topic else c for topic, c in every if (topic, c) not in used]
         self.lines[:0] = [f"{Path(self.path).name} ({self.tables.format})", *found]
         if missing:
@@ -366,8 +392,17 @@ class _Loading:
                     self.lines.append(
                         f"{s.name}: {np.sum(inside)} of {len(times)} resampled values lie in gaps and are NaN"
                     )
-            made.append(_Signal(s.name, values, s.unit, s.topic, times, s.columns))
+            made.append(replace(s, values=values, times=times))
         return made
+
+
+def _time_labels(signals: list[_Signal]) -> list[str]:
+    """The names of the times of signals: "time" in a single topic, else by topics; by signals where those of a topic differ."""
+    groups = {topic: [s for s in signals if s.topic == topic] for topic in {s.topic for s in signals}}
+    same = {t: all(np.array_equal(s.times, own[0].times) for s in own) for t, own in groups.items()}
+    topic = {t: _plain(t).removeprefix("time_") if len(groups) > 1 else "" for t in groups}
+    parts = [("time", topic[s.topic], "" if same[s.topic] else _plain(s.name)) for s in signals]
+    return ["_".join(filter(None, own)) for own in parts]
 
 
 def _between(signal: _Signal, times: np.ndarray) -> np.ndarray:

@@ -58,6 +58,7 @@ class SignalMap:
     unit, scale, offset : value = offset + scale * unit * column.
     order : order of the entries of a quaternion.
     frame : ENU and FLU as in the dataset; NED and FRD are converted, "world" (of an angular velocity) is rotated to the body by the attitude.
+    late : s by which the clock of the signal is late; its times are that much earlier.
     optional : whether it may be missing.
 
     Examples
@@ -74,6 +75,7 @@ class SignalMap:
     offset: float = 0.0
     order: str = "wxyz"
     frame: str = ""
+    late: float = 0.0
     optional: bool = False
 
 
@@ -83,7 +85,7 @@ class LogMap:
 
     Attributes
     ----------
-    signals : name -> columns. time, time_unit : column of the time of each topic.
+    signals : name -> columns. time, time_unit : column of the time of each topic; default: that of the file.
     gap : s between samples that count as a gap; None: five times the median.
     nan : "raise", "drop" the samples, or "keep". jumps : "raise" if the time does not increase, or "drop" these samples.
 
@@ -154,7 +156,7 @@ def _signal(toml: TomlText, name: str, given: Any) -> SignalMap:
     for key, known in (("unit", UNITS), ("frame", ("", *FRAMES)), ("order", ORDERS)):
         if key in given and given[key] not in known:
             raise toml.wrong((*at, key), unknown_name(f"{key} of {name}", str(given[key]), list(known)))
-    for key in ("scale", "offset"):
+    for key in ("scale", "offset", "late"):
         value = given.get(key, 1.0)
         if not isinstance(value, int | float) or isinstance(value, bool) or not np.isfinite(value):
             raise toml.wrong((*at, key), f"{key} of {name} must be a finite number, got {value!r}.")

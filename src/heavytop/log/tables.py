@@ -10,7 +10,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ LOG_TIME = "log_time"
 MOST_ENTRIES = 64
 """Entries of an array in a message that become columns."""
 ULOG_MAGIC, MCAP_MAGIC, ROSBAG_MAGIC = b"ULog\x01\x12\x35", b"\x89MCAP0\r\n", b"#ROSBAG V"
+HDF5_MAGIC, NETCDF_MAGIC = b"\x89HDF\r\n\x1a\n", b"CDF"
+LONG_UNITS = {"seconds": "s", "second": "s", "milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,25 +35,37 @@ class TopicTable:
     Attributes
     ----------
     columns : name -> numbers. type : type of its messages, if the format has types. units : column -> unit, where the file states it.
-    names : original names of columns that a format had to change.
+    names : original names of columns that a format had to change. time : column of the time, if the file has one.
     """
 
     columns: Mapping[str, np.ndarray]
     type: str = ""
     units: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    time: str = ""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
 
 @dataclass(frozen=True, eq=False)
+class Variable:
+    """An array of a netCDF file: its topic and columns, name and labels of its second axis, if it has one."""
+
+    topic: str
+    columns: tuple[str, ...]
+    axis: str = ""
+    labels: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Tables:
-    """The content of a file: its format, its topics and facts of its header."""
+    """The content of a file: its format, its topics and facts of its header; in netCDF files the variables with their columns."""
 
     format: str
     topics: Mapping[str, TopicTable]
     facts: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, Variable] = field(default_factory=dict)
 
 
 def read_tables(path: str | Path) -> Tables:
@@ -74,6 +88,8 @@ def read_tables(path: str | Path) -> Tables:
         return _mcap(source)
     if start.startswith(ROSBAG_MAGIC):
         return _ros_bag(source)
+    if start.startswith((HDF5_MAGIC, NETCDF_MAGIC)):
+        return _netcdf(source, "h5netcdf" if start.startswith(HDF5_MAGIC) else "scipy")
     return _csv(source)
 
 
@@ -167,6 +183,38 @@ def _numbers(path: Path, text: str, names: list[str], first: int) -> dict[str, n
         raise FileFormatError(f"{str(path)!r} has no samples after line {first - 1}.")
     columns = {str(name): frame[name] for name in frame.columns}
     return {name: c.to_numpy(dtype=float) for name, c in columns.items() if c.dtype.kind in "fiub"}
+
+
+def _netcdf(path: Path, engine: str) -> Tables:
+    """A netCDF file: a topic for each axis along which there are variables, named by the axis if there are several."""
+    with _damaged(path, "netCDF file"):
+        import xarray
+
+        options: dict[str, Any] = {"decode_times": False, "decode_timedelta": False}
+        with xarray.open_dataset(path, engine=engine, **options) as opened:
+            data = opened.load()
+    columns: dict[str, dict[str, np.ndarray]] = {}
+    units: dict[str, dict[str, str]] = {}
+    variables: dict[str, Variable] = {}
+    for key, array in data.variables.items():
+        name = str(key)
+        if array.dtype.kind not in "fiub" or array.ndim not in (1, 2):
+            continue
+        topic, *axis = map(str, array.dims)
+        labels = tuple(data[axis[0]].values.tolist()) if axis and axis[0] in data.coords else range(array.shape[-1])
+        own = tuple(f"{name}[{label}]" for label in labels) if axis else (name,)
+        columns.setdefault(topic, {}).update(zip(own, array.values.reshape(len(array), -1).T, strict=True))
+        unit = str(array.attrs.get("units", ""))
+        units.setdefault(topic, {}).update(dict.fromkeys(own, LONG_UNITS.get(unit.partition(" since ")[0], unit)))
+        if name != topic:
+            variables[name] = Variable(topic, own, axis[0] if axis else "", tuple(labels) if axis else ())
+    if not variables:
+        raise FileFormatError(f"{str(path)!r} has no signals: variables of numbers along a time, (n,) or (n, m).")
+    topics = {t: TopicTable(c, units=units[t], time=t if t in c else "") for t, c in columns.items() if set(c) - {t}}
+    if len(topics) == 1:
+        topics = {"": next(iter(topics.values()))}
+        variables = {name: replace(v, topic="") for name, v in variables.items()}
+    return Tables("netcdf", topics, variables=variables)
 
 
 # --- flight stacks and robots ---------------------------------------------------------------------------------------------------

@@ -7,11 +7,15 @@ from heavytop.show.loop_plots import plot_bode, plot_nyquist, plot_steps
 from heavytop.show.page import InlinePage, write_page as write_page
 from heavytop.show.plan_report import plot_plan
 from heavytop.show.plots import (
+    COLORS,
+    figure_grid,
+    finish_axis,
     plot_energies as plot_energies,
     plot_invariants as plot_invariants,
     plot_phase as plot_phase,
     plot_run as plot_run,
     plot_signals as plot_signals,
+    written,
 )
 from heavytop.show.pose_page import pose_report, write_pose_page
 from heavytop.show.run_report import report_of as report_of, report_with_choice

@@ -44,7 +44,7 @@ from heavytop.system.description.shapes import (
 from heavytop.system.dynamics.articulated import Actions
 from heavytop.system.dynamics.equation_terms import EquationTerms
 from heavytop.system.dynamics.rheonomic import with_time
-from heavytop.system.dynamics.solve import solve_definite, symmetric
+from heavytop.system.dynamics.solve import half_solve, solve_definite, symmetric
 from heavytop.system.dynamics.sparse_ldl import SparseLDL, dependent_rows, minimum_degree, row_scales
 from heavytop.system.dynamics.tangent import NotAtRestWarning as NotAtRestWarning, null_space, sizes
 from heavytop.system.expressions import Expressions

@@ -37,7 +37,7 @@ from heavytop.compile import Kernel, Traced, trace_of
 from heavytop.control.estimation.model_sensors import ModelSensor
 from heavytop.control.estimation.process import Process
 from heavytop.functions import Value
-from heavytop.system import solve_definite, symmetric
+from heavytop.system import half_solve, solve_definite, symmetric
 
 
 def packed(P: Array) -> Array:
@@ -317,9 +317,10 @@ class FilterFunctions(Value):
         H = sparse(H @ sparse(self._selection(slot)))
         PH = m.P @ transpose(H)
         S = symmetric(H @ PH + R)
-        solved = solve_definite(S, np.concatenate([transpose(PH), np.reshape(r, (sensor.size, 1))], axis=1))
-        K, weighted = transpose(solved[:, : self.n]), solved[:, self.n]
-        nis = np.vecdot(r, weighted)
+        both = np.concatenate([transpose(PH), np.reshape(r, (sensor.size, 1))], axis=1)
+        halves, weighted = half_solve(S, both)  # K H P = Y^T W and K r = Y^T w
+        Y, W, w = halves[:, : self.n], weighted[:, : self.n], weighted[:, self.n]
+        nis = np.vecdot(halves[:, self.n], w)
         accepted = np.where(use > 0.5, 1.0, 0.0)
         if sensor.gate is not None:
             from scipy.stats import chi2
@@ -327,9 +328,13 @@ class FilterFunctions(Value):
             accepted = accepted * np.where(nis <= float(chi2.ppf(sensor.gate, sensor.size)), 1.0, 0.0)
         choose = lambda new, old: np.where(accepted > 0.5, new, old)  # noqa: E731
         # without a gain the covariance stays as it is, to the last bit
-        K, delta = choose(K, 0.0), np.matvec(PH, choose(weighted, 0.0))
+        delta = np.matvec(transpose(Y), choose(w, 0.0))
         moved, J = self._corrected(m, delta, slot)
-        P = self._joseph(m.P, J, K, H, R) if slot is None else self._reduced(m.P, J, K, PH, self._live(slot))
+        if slot is None:
+            K = choose(transpose(solve_definite(S, transpose(PH))), 0.0)
+            P = self._joseph(m.P, J, K, H, R)
+        else:
+            P = self._reduced(m.P, J, Y, choose(W, 0.0), self._live(slot))
         x, b = choose(moved.x, m.x), choose(moved.b, m.b) if self.nb else m.b
         copies = tuple(choose(new, old) for new, old in zip(moved.copies, m.copies, strict=True))
         return m._replace(x=x, b=b, copies=copies, P=P), r, nis, accepted
@@ -347,14 +352,13 @@ class FilterFunctions(Value):
         return symmetric(kept @ P @ transpose(kept) + JK @ R @ transpose(JK))
 
     @staticmethod
-    def _reduced(P: Array, J: Array, K: Array, PH: Array, live: list[int]) -> Array:
-        """J (P - K H P) J^T in the live rows and columns, where H is zero: Joseph's form rounds in the same way there and takes twice the time."""
+    def _reduced(P: Array, J: Array, Y: Array, W: Array, live: list[int]) -> Array:
+        """J (P - Y^T W) J^T in the live rows and columns, where H is zero: Joseph's form rounds in the same way there and takes twice the time."""
         import casadi
 
-        J, K, PH = (x.to_casadi()[live, :] for x in (J, K, PH))
+        J, Y, W = _array(J.to_casadi()[live, live]), Y.to_casadi()[:, live], W.to_casadi()[:, live]
         full = casadi.SX(P.to_casadi())
-        J = _array(J[:, live])
-        full[live, live] = symmetric(J @ symmetric(_array(full[live, live] - K @ PH.T)) @ transpose(J)).to_casadi()
+        full[live, live] = symmetric(J @ symmetric(_array(full[live, live] - Y.T @ W)) @ transpose(J)).to_casadi()
         return _array(full)
 
     def _oldest(self, sensor: ModelSensor) -> int | None:

@@ -144,6 +144,21 @@ def solve_definite(matrix: Array, right: Array) -> Array:
     return casadi.ArrayInterface(x.T, 1) if is_vector else casadi.ArrayInterface(x, 2)
 
 
+def half_solve(matrix: Array, right: Array) -> tuple[Array, Array]:
+    """Y = L^-1 right and W = D^-1 Y (n, m) with matrix = L D L^T, so that right^T matrix^-1 right = Y^T W, without a solution.
+
+    Of a symbolic symmetric positive definite matrix (n, n) and a symbolic right side (n, m).
+    """
+    import casadi
+
+    D, LT, permutation = casadi.ldl(casadi.sparsify(_sx(matrix)))
+    Y = casadi.densify(_sx(right))[permutation, :]
+    for k in range(1, Y.shape[0]):
+        Y[k, :] -= LT[:k, k].T @ Y[:k, :]
+    W = casadi.repmat(1.0 / D, 1, Y.shape[1]) * Y
+    return casadi.ArrayInterface(Y, 2), casadi.ArrayInterface(W, 2)
+
+
 def inverse_definite(matrix: Array) -> Array:
     """The inverse of a symbolic symmetric positive definite matrix (n, n), by M = L^T D L from the last row on.
 
