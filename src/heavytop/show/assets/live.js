@@ -174,6 +174,15 @@ class Motion {
     return this.worst;
   }
 
+  // The inputs of the first trajectory at the present state: those of the next step, which is taken back.
+  inputs() {
+    const { step, at, live } = this, kept = step.kept();
+    step.run(this.k, 1, 1, this.t0, this.h);
+    step.restore(kept);
+    const u = step.recorded[at.u].slice(0, live_size(live, at.u));
+    return u.every(Number.isFinite) ? u : u.fill(0);
+  }
+
   eventValues() {
     return this.functions.events([this.time], this.q.subarray(0, this.live.nq), this.v.subarray(0, this.live.nv))[0];
   }
@@ -665,9 +674,8 @@ const liveMain = async () => {
     motion.restart();
     for (const list of paths) list.length = 0;
     for (const w of windows) w.clear();
-    const u = live.start[live.at.u] ? live.start[live.at.u] : new Float64Array(live.nu);
     place();
-    record(motion.time, motion.q.slice(0, live.nq), motion.v.slice(0, live.nv), u);
+    record(motion.time, motion.q.slice(0, live.nq), motion.v.slice(0, live.nv), motion.inputs());
     owed = 0;
     if (motion.problem) play(false);
     update();
