@@ -92,7 +92,9 @@ def test_loops_are_closed_after_a_change_and_at_the_restart() -> None:
 @pytest.mark.thorough
 def test_rigid_contact_goes_on_as_in_a_run() -> None:
     model = ht.library.load("bouncing-ball").derive()
-    run = ht.simulate(model, ht.library.start("bouncing-ball", model), until=1.0, step=1e-3, integrator="moreau")
+    start = ht.library.start("bouncing-ball", model)
+    assert start is not None
+    run = ht.simulate(model, start, until=1.0, step=1e-3, integrator="moreau")
     live = ht.simulate.LiveRun(run)
     for _ in range(20):
         live.advance(0.05)

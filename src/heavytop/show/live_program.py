@@ -112,14 +112,16 @@ def _law(live: LiveStep) -> tuple[list[str], list[str]]:
         options = dict(law.design)
         place = options.pop("reference")
         return [f"law = ht.control.lqr(model, {_call([place], options)})"], arguments
-    inner = law.controller if isinstance(law, Tracking) else None
-    if isinstance(inner, ComputedTorque) and law.followed.is_constant and not law.knows_parameters:
+    if (
+        isinstance(law, Tracking)
+        and isinstance(law.controller, ComputedTorque)
+        and law.followed.is_constant
+        and not law.knows_parameters
+    ):
+        inner = law.controller
         options = {"stiffness": inner.stiffness.tolist(), "damping": inner.damping.tolist()}
-        goal = law.followed(np.zeros(1))[0][0].tolist()
-        return [f"law = ht.control.computed_torque(model, {_call([], options)})"], [
-            *arguments,
-            f"reference={_literal(goal)}",
-        ]
+        arguments.append(f"reference={_literal(law.followed(np.zeros(1))[0][0].tolist())}")
+        return [f"law = ht.control.computed_torque(model, {_call([], options)})"], arguments
     return [f"law = {UNKNOWN}{' '.join(repr(law).split())}"], arguments
 
 
