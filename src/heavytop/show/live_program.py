@@ -43,7 +43,7 @@ def program_of(live: LiveStep) -> dict[str, Any]:
         arguments += ["inputs=inputs", *_period(plan.every, live)]
     return {
         "head": ["", f"system = {system}"],
-        "changes": _changes(live),
+        "changes": {} if law else _changes(live),  # a law is made for the system as it was
         "model": ["model = system.derive()", *before],
         "law": law,
         "arguments": arguments,
