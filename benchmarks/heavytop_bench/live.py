@@ -30,6 +30,8 @@ SYSTEMS = ("double-pendulum", "heavy-top", "panda", "four-bars:2", "tricopter-lo
 CROWDS = {"double-pendulum": 1000, "quadcopter with regulator": 200}
 FRAME = 1 / 60
 """Seconds of a frame, in which as much motion is simulated."""
+DURATION = 1.0
+"""Seconds of the runs of crowds: their pages run in real time (those of runs below half a second in slow motion)."""
 TIMES = 3.0
 """Largest time of a step relative to native code with one lane."""
 NOTES = (
@@ -119,11 +121,12 @@ def _frame(report: BenchReport, node: str, name: str, count: int, rounds: int) -
     if name == "double-pendulum":
         model = library.double_pendulum().derive()
         q = rng.uniform(-2.0, 2.0, (count, 2))
-        made = simulate(model, (q, np.zeros((count, 2))), 0.05, step)
+        made = simulate(model, (q, np.zeros((count, 2))), DURATION, step, record_every=100)
     else:
         model = library.quadcopter().derive()
         q = model.coordinates.retract(model.neutral(), 0.2 * rng.standard_normal((count, 6)))
-        made = simulate(model, (q, np.zeros((count, 6))), 0.05, step, control=lqr(model, model.neutral()))
+        law = lqr(model, model.neutral())
+        made = simulate(model, (q, np.zeros((count, 6))), DURATION, step, control=law, record_every=100)
     seconds, _ = _in_node(node, made, round(FRAME / step), rounds)
     report.row(system=f"{count:,} of {name}", frame_ms=1e3 * seconds, frames_per_second=1.0 / max(seconds, 1e-9))
     report.limit(f"work of a frame: {count:,} of {name}", 1e3 * seconds, 1e3 * FRAME, "ms")

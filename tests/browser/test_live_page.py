@@ -179,6 +179,41 @@ def test_program_and_link_hold_the_settings(browser: Tab, address: str, tmp_path
     assert tab.errors == []
 
 
+def test_programs_of_laws_and_flights_make_the_motion_of_the_page(browser: Tab, tmp_path: Path) -> None:
+    furuta = ht.library.furuta().derive()
+    law = ht.control.lqr(furuta, [0.0, 0.0])
+    regulated = ht.simulate(furuta, ([0.3, 0.2], [0.0, 0.0]), until=1.0, step=2e-3, control=law)
+    cases: list[tuple[Any, dict[str, float]]] = [
+        (regulated, {"goal theta.angle": 0.4, "m_p": 0.15, "theta": 0.1}),
+        (fly(quadcopter(), "step", until=1.0), {"stiffness": 6.0, "wind x": 2.0, "mass of hull": 1.0, "x": 0.1}),
+    ]
+    for made, changes in cases:
+        page: Any = made.show(tmp_path / "a.html", live=True)
+        tab = opened(browser, page.as_uri())
+        for name, value in changes.items():
+            tab.evaluate(f"heavytop.put(heavytop.settings.find((n) => n.name === '{name}'), {value})")
+        names: dict[str, Any] = {}
+        exec(tab.evaluate("heavytop.python()"), names)
+        live: ht.simulate.LiveRun = names["live"]
+        steps = round(live.time / tab.evaluate("heavytop.motion.h"))
+        state = tab.evaluate(
+            f"(heavytop.begin(), heavytop.motion.advance({steps}, {steps}), [...heavytop.motion.q, ...heavytop.motion.v])"
+        )
+        assert live.time == pytest.approx(1.0)
+        assert state == pytest.approx([*live.q, *live.v], rel=1e-11, abs=1e-11)
+
+
+def test_other_settings_in_the_address_of_an_open_page(browser: Tab, address: str) -> None:
+    tab = opened(browser, address)
+    tab.evaluate("location.hash = encodeURIComponent(JSON.stringify({ p2: 2.0, p0: 1e999, h0: -1, v0: 'x' }))")
+    tab.wait("heavytop.motion.p[2] === 2.0")
+    assert tab.evaluate("[heavytop.motion.p[0], heavytop.motion.v0[0], heavytop.motion.time]") == [1.0, 0.0, 0.0]
+    assert tab.evaluate("heavytop.motion.h > 0")
+    tab.evaluate("location.hash = ''")
+    tab.wait("heavytop.motion.p[2] === 1.0")
+    assert tab.errors == []
+
+
 def test_too_large_a_step_gives_a_notice_and_a_way_on(browser: Tab, address: str) -> None:
     tab = opened(browser, address)
     tab.evaluate("heavytop.put(heavytop.settings.find((n) => n.name === 'theta_1 speed'), 6)")

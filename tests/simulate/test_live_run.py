@@ -64,3 +64,39 @@ def test_too_large_a_step_stops_with_a_reason() -> None:
     before = live.time
     live.advance(1.0)
     assert live.time == before
+
+
+def test_loops_are_closed_after_a_change_and_at_the_restart() -> None:
+    system = ht.System(name="crank")
+    l = system.parameter("l", 1.0)
+    for name, length in (("crank", 0.3), ("rocker", 0.8)):
+        system.body(name, inertia=ht.Inertia(1.0, com=(length / 2, 0, 0), moment_at_com=(0.01, 0.05, 0.05)))
+    system.body("coupler", inertia=ht.Inertia(1.0, com=(0.5, 0.0, 0.0), moment_at_com=(0.01, 0.05, 0.05)))
+    system.connect("world", "crank", ht.Revolute("y"))
+    system.connect("world", "rocker", ht.Revolute("y"), at=(1.0, 0.0, 0.0))
+    system.connect("crank", "coupler", ht.Revolute("y"), at=(0.3, 0.0, 0.0))
+    system.loop("coupler", "rocker", ht.Revolute("y"), at_a=(l, 0.0, 0.0), at_b=(0.8, 0.0, 0.0))
+    model = system.derive()
+    live = ht.simulate.LiveRun(ht.simulate(model, model.assemble([-1.0, -1.4, 0.8]), until=0.5, step=1e-3))
+    live.advance(0.1)
+    live.change("l", 1.05)
+    assert max(np.abs(x).max() for x in model.constraint_residuals(live.q, live.v, {"l": 1.05})) < 1e-9
+    live.restart()
+    assert max(np.abs(x).max() for x in model.constraint_residuals(live.q, live.v, {"l": 1.05})) < 1e-9
+    live.advance(0.5)
+    assert live.problem is None
+    live.change("l", 3.0)
+    assert "cannot be closed" in str(live.problem)
+
+
+@pytest.mark.thorough
+def test_rigid_contact_goes_on_as_in_a_run() -> None:
+    model = ht.library.load("bouncing-ball").derive()
+    start = ht.library.start("bouncing-ball", model)
+    assert start is not None
+    run = ht.simulate(model, start, until=1.0, step=1e-3, integrator="moreau")
+    live = ht.simulate.LiveRun(run)
+    for _ in range(20):
+        live.advance(0.05)
+    assert live.problem is None
+    assert live.q == pytest.approx(run.q[-1], rel=1e-12, abs=1e-12)

@@ -58,7 +58,7 @@ from heavytop.control.estimation.smoother import (
 )
 from heavytop.control.export import export_controller as export_controller
 from heavytop.control.laws.base import BaseController
-from heavytop.control.laws.computed_torque import computed_torque as computed_torque
+from heavytop.control.laws.computed_torque import ComputedTorque, computed_torque as computed_torque
 from heavytop.control.laws.energy import (
     AttitudeBlock as AttitudeBlock,
     EnergyBlock,

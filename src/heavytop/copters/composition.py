@@ -372,6 +372,7 @@ class Composition(Value):
 
     def run(self, state: State | None = None) -> Run:
         """Simulate the flight from a state of the vehicle."""
+        state = None if state is None else (numbers(state[0], "q of the start"), numbers(state[1], "v of the start"))
         if self.maneuver.grounded:
             self._check_above_ground(*(self.maneuver.start if state is None else state))
         start, (step, period) = self.start(state), self.timing

@@ -22,7 +22,7 @@ from heavytop.errors import HeavytopError
 from heavytop.functions import Portable
 from heavytop.geometry import se3, so3
 from heavytop.plan import Plan
-from heavytop.simulate import Ending, Outcome, Run
+from heavytop.simulate import Ending, LiveRun, Outcome, Run
 
 if TYPE_CHECKING:
     from heavytop.show import InlinePage
@@ -96,6 +96,20 @@ class Flight(Shown, Portable):
 
         report = live_flight_report(self) if live else flight_report(self)
         return InlinePage(report) if path is None else write_page(report, path)
+
+    def live(self) -> LiveRun:
+        """The motion of the live page of this flight: in steady wind, with the numbers of its law; a law with sensors or delays flies as it is.
+
+        >>> from heavytop.copters import fly, quadcopter
+        >>> live = fly(quadcopter(), "step").live()
+        >>> live.change("wind x", 2.0)
+        >>> live.advance(0.5)
+        >>> live.problem is None
+        True
+        """
+        from heavytop.copters.live.tuned_run import tuned_run
+
+        return LiveRun(tuned_run(self)[0])
 
     def save(self, path: str | Path, every: int = 1) -> None:
         """Write a table (``.csv``), or the run as netCDF (``.nc``).

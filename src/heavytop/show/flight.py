@@ -14,6 +14,7 @@ from heavytop.errors import SimulationError
 from heavytop.geometry import se3, so3
 from heavytop.show.airframes import airframe, link, slung_load
 from heavytop.show.live_page import live_report
+from heavytop.show.live_program import flight_program
 from heavytop.show.meshes import Surface, cylinder, propeller
 from heavytop.show.page import write_page
 from heavytop.show.run_report import report_of
@@ -86,7 +87,9 @@ def live_flight_report(flight: Flight) -> Report:
     report = report_of(run)
     places = flight.vehicle.model.pose("world", "hull", flight.maneuver(report.scene.times)[0])[:, :3, 3]
     wanted = {"reference": Trail(places, role="reference", dashed=True)} if np.ptp(places, axis=0).max() > 0 else {}
-    made = live_report(run, replace(report, scene=replace(report.scene, trails=wanted)), gains)
+    made = live_report(
+        run, replace(report, scene=replace(report.scene, trails=wanted)), gains, program=flight_program(flight)
+    )
     law = f"{LAWS.get(flight.law, flight.law)} law"
     return replace(made, title=title[0].upper() + title[1:], subtitle=f"{made.subtitle}, {law}")
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import pi
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop import library
 from heavytop._arrays import Array, as_array, concatenate, is_symbolic, symbol
 from heavytop.compile import Traced, WasmModule, step_words, trace_of, wasm_functions, wasm_step
 from heavytop.coordinates import Circle
 from heavytop.errors import SimulationError
 from heavytop.show.linkage import Linkage
+from heavytop.show.live_program import program_of
 from heavytop.show.pack import columns
 from heavytop.show.run_report import MOST_CURVES, UNITS, coordinate_label, model_of, report_of
 from heavytop.show.scene import Report
-from heavytop.simulate import LiveStep, Number, energy_monitor as watch, live_step, simulate
+from heavytop.simulate import Ending, LiveStep, Number, energy_monitor as watch, live_step, simulate
 from heavytop.system import ASSEMBLED, OPEN, WORLD, InnerJoint, Model, at_defaults, unit_axis
 
 if TYPE_CHECKING:
@@ -55,12 +55,15 @@ class LiveCode:
         }
 
 
-def live_code(run: Run, report: Report, gains: Sequence[ScaledGain] = (), row: int = 0) -> LiveCode:
+def live_code(
+    run: Run, report: Report, gains: Sequence[ScaledGain] = (), row: int = 0, program: Mapping[str, Any] | None = None
+) -> LiveCode:
     """The live part of the page of a run, made for its ``report``.
 
     Parameters
     ----------
     gains : parameters that are changed together. row : number of the trajectory whose bodies are drawn.
+    program : lines of the Python program of the page, as :func:`.program_of` makes those of a run.
 
     Raises
     ------
@@ -71,17 +74,19 @@ def live_code(run: Run, report: Report, gains: Sequence[ScaledGain] = (), row: i
             f"run {run.name!r} holds only numbers, as it was read from a file or pickled, and a live page needs its equations. Simulate it again, "
             "then run.show(path, live=True)."
         )
-    return _Page(live_step(run.origin), run, report, gains, row).code()
+    return _Page(live_step(run.origin), run, report, gains, row).code(program)
 
 
-def live_report(run: Run, report: Report, gains: Sequence[ScaledGain] = (), row: int = 0) -> Report:
-    """The report of a run as that of a live page; ``gains`` and ``row`` as of :func:`live_code`."""
+def live_report(
+    run: Run, report: Report, gains: Sequence[ScaledGain] = (), row: int = 0, program: Mapping[str, Any] | None = None
+) -> Report:
+    """The report of a run as that of a live page; ``gains``, ``row`` and ``program`` as of :func:`live_code`."""
     # the page draws the paths of bodies itself, as they move; forces of contacts are not among its records
     trails = {name: trail for name, trail in report.scene.trails.items() if trail.dashed}
     arrows = {name: arrow for name, arrow in report.scene.arrows.items() if name in run.u_names}
     report = replace(report, scene=replace(report.scene, trails=trails, arrows=arrows))
-    code = live_code(run, report, gains, row)
-    method = code.document["source"]["integrator"]
+    code = live_code(run, report, gains, row, program)
+    method = code.document["integrator"]
     notes = list(report.notes)
     if method != run.integrator:
         notes.insert(0, f"The run used {run.integrator}; a live page has a fixed step, here that of {method}.")
@@ -112,6 +117,8 @@ def live_model_report(model: Model, q: Any = None, v: Any = None, step: float = 
         start = model.assemble(*start)
     method, every = "moreau" if model.description.contacts else "rkmk4", max(1, round(0.01 / step))
     run = simulate(model, start, PREVIEW, step, method, record_every=every, progress=False)
+    if run.outcome.ending is Ending.diverged and method != "moreau":  # dampers and springs of files are often stiff
+        run = simulate(model, start, PREVIEW, step, "ros2", record_every=every, progress=False)
     return live_report(run, report_of(run))
 
 
@@ -126,8 +133,13 @@ class _Page:
         self.problem = live.problem
         self.linkage = _linkage(run)
         self.frames = list(self.model.description.graph.frames)
+        law = self.problem.plan.control.law
+        flat = [float(x) for value in ({} if law is None else law.gains).values() for x in np.ravel(value)]
+        names = [n.name for n in live.numbers if n.kind == "gain"]
+        self.usual = dict(zip(names, flat, strict=True))
+        self.single: set[str] = set() if law is None else {name for name, value in law.gains.items() if value.ndim == 0}
 
-    def code(self) -> LiveCode:
+    def code(self, program: Mapping[str, Any] | None) -> LiveCode:
         live, at, layout = self.live, self.live.terminals, self.live.schedule.layout
         functions = {**live.functions, "poses": self._poses(), "sizes": self._sizes(), "tips": self._tips()}
         step = wasm_step(live.schedule, 1 if self.problem.count == 1 else 2)
@@ -163,6 +175,7 @@ class _Page:
             "nv": dynamics.nv,
             "nw": dynamics.coordinates.nv,
             "nu": dynamics.nu,
+            "integrator": live.integrator.name,
             "h": self.problem.step,
             "startTime": self.problem.start_time,
             "duration": max(self.problem.step * self.problem.steps, self.problem.step),
@@ -187,7 +200,7 @@ class _Page:
             "paths": self._paths(),
             "panels": list(self._panels()),
             "numbers": self._numbers(),
-            "source": self._source(),
+            "source": program or program_of(live),
         }
         return LiveCode(step, kernels, numbers, document)
 
@@ -376,6 +389,8 @@ class _Page:
                 "to": "p",
                 "index": n.index,
                 "value": self._value(n),
+                "usual": self.usual.get(n.name, n.value),
+                "option": n.kind != "gain" or n.name in self.single,
                 **self._range(n),
             }
             for n in self.live.numbers
@@ -412,7 +427,7 @@ class _Page:
         """Gains that scale several parameters."""
         place, found = {n.name: n.index for n in self.live.numbers}, []
         for gain in self.gains:
-            targets = [[place[name], float(self.live.parameters[0, place[name]])] for name in gain.parameters]
+            targets = [[place[name], float(self.live.parameters[0, place[name]]), name] for name in gain.parameters]
             entry = {"name": gain.name, "unit": gain.unit, "kind": "law", "group": "Gains", "to": "scaled"}
             x = targets[0][1]
             found.append(
@@ -451,7 +466,7 @@ class _Page:
                 flat = block.nq == block.nv
                 value = float(q[where.start + k]) if flat else 0.0
                 reach = pi if unit == "rad" else max(scale, 0.5 * abs(value))
-                label = name.replace("omega_", "turn ").replace("v_", "") if not flat else name
+                label = name if flat else name.replace("omega_", "turn ").replace("v_", "").removesuffix("_rate")
                 entry = {"name": label, "unit": unit, "kind": "start", "group": "Start", "to": "delta", "index": at}
                 found.append({**entry, "value": value, "zero": value, "low": value - reach, "high": value + reach})
                 at += 1
@@ -463,44 +478,8 @@ class _Page:
             found.append({**entry, "low": -reach, "high": reach})
         return found
 
-    # --- the program --------------------------------------------------------------------------------------------------------------
 
-    def _source(self) -> dict[str, Any]:
-        """Lines of a Python program that makes the run."""
-        model, control = self.live.described, self.problem.plan.control
-        built_in = library.name_of(model)
-        head = (
-            [f'system = ht.library.load("{built_in}")']
-            if built_in
-            else ["system = ...  # the description of this system"]
-        )
-        hinges = [edge.label for edge in model.description.joints if edge.joint.coordinates.nv == 1]
-        changes: dict[str, list[str]] = {}
-        for n in self.live.numbers:
-            if n.name == "gravity" and n.kind == "system":
-                unit = np.asarray(model.description.gravity, dtype=float) / n.value
-                terms = ", ".join("0.0" if x == 0 else f"{x:g} * VALUE" for x in unit)
-                changes[f"p{n.index}"] = [f"system.gravity = ({terms})"]
-            elif n.kind == "system" and n.value == 0.0:
-                changes[f"p{n.index}"] = [f"for joint in {hinges!r}:", "    system.joint_damper(joint, damping=VALUE)"]
-        hold = []
-        if control.law is not None and control.kind == "continuous":
-            hold.append('hold="continuous"')
-        elif control.law is not None and control.every > 1:
-            hold.append(f"control_step={control.every * self.problem.step!r}")
-        law = "" if control.law is None else " ".join(repr(control.law.law).split())
-        return {
-            "head": head,
-            "model": ["model = system.derive()"],
-            "changes": changes,
-            "integrator": self.live.integrator.name,
-            "law": law,
-            "hold": hold,
-            "all": False,
-        }
-
-
-_TERMINALS = ("q", "v", "u", "p", "h", "memory", "work", "watch", "ledger", "law_failure")
+_TERMINALS = ("q", "v", "u", "p", "h", "memory", "work", "paid", "exchanged", "watch", "ledger", "law_failure")
 
 
 def _linkage(run: Run) -> Linkage:

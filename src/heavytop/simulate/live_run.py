@@ -8,11 +8,26 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import numbers
-from heavytop.compile import Stepper
+from heavytop.compile import Kernel, Stepper
 from heavytop.errors import ShapeError, SimulationError, unknown_name
-from heavytop.simulate.energy_monitor import BLANK, ERROR, KINETIC, NEVER, SINCE, STORED, WORKED, beginning
+from heavytop.simulate.energy_monitor import (
+    AT_REST,
+    BLANK,
+    ERROR,
+    KINETIC,
+    NEVER,
+    SINCE,
+    STORED,
+    WORKED,
+    Watched,
+    beginning,
+)
 from heavytop.simulate.live_step import HAND, live_step
 from heavytop.simulate.run import Run
+from heavytop.system import ASSEMBLED
+
+ROUNDS = 30
+"""Steps of Newton's method that close loops."""
 
 
 class LiveRun:
@@ -25,7 +40,7 @@ class LiveRun:
     Attributes
     ----------
     time : s. q, v, u : present state, and the inputs of the model in the last step.
-    problem : why the motion stopped, or None.
+    problem : why the motion stopped, or None; time and state are then those before.
 
     Examples
     --------
@@ -49,6 +64,11 @@ class LiveRun:
         self._step = run.origin.step
         self._p = self._live.parameters[0].copy()
         self._tables = {name: rows.copy() for name, rows in self._live.samples.items()}
+        self._project, self._residuals, self._ledger = (
+            Kernel(self._live.functions[name]) if name in self._live.functions else None
+            for name in ("project", "relative_residuals", "ledger")
+        )
+        self._changed = False
         self.restart()
 
     @property
@@ -80,12 +100,34 @@ class LiveRun:
         return found
 
     def restart(self) -> None:
-        """Return to the start, with the present parameters and an open hand."""
-        self._state: dict[str, np.ndarray] = {name: rows[0].copy() for name, rows in self._live.start.items()}
+        """Return to the start, with the present parameters and an open hand; loops are closed where the parameters changed."""
+        shapes = self._live.schedule.layout.shapes
+        self._state: dict[str, np.ndarray] = {
+            name: rows[0].reshape(shapes[name]).copy() for name, rows in self._live.start.items()
+        }
         self._count, self.problem = 0, None
         self.u = np.zeros(self.described.nu)
         self.release()
+        if self._changed:
+            self._assemble()
         self._open_books()
+
+    def _assemble(self) -> None:
+        """Close the loops by Newton's method from where the bodies are; a problem if that fails."""
+        if self._project is None or self._residuals is None:
+            return
+        p = self._live.dynamics.at_times(self._p, np.asarray(self.time))
+        for k in range(ROUNDS):
+            q, v = self._project(self.q, self.v, p)[:2]
+            moved = float(np.max(np.abs(q - self.q)))
+            if not (np.all(np.isfinite(q)) and np.all(np.isfinite(v))):
+                break
+            self._state[self._at.q], self._state[self._at.v] = q, v
+            if moved < 1e-13 and k:
+                break
+        open_by = max(float(np.max(np.abs(x), initial=0.0)) for x in self._residuals(self.q, self.v, p)[:2])
+        if not open_by <= 10 * ASSEMBLED:
+            self.problem = "the loops cannot be closed with these values"
 
     def _open_books(self) -> None:
         """Begin the accounts of energy again."""
@@ -124,7 +166,7 @@ class LiveRun:
         return float(row[ERROR]) / exchanged if exchanged > 0.0 else 0.0
 
     def change(self, name: str, value: float) -> None:
-        """Give a number of :attr:`numbers` another value; the motion goes on from where it is."""
+        """Give a number of :attr:`numbers` another value; the motion goes on from where it is, with its loops closed."""
         value = float(numbers(value, name))
         if not np.isfinite(value):
             raise ShapeError(f"{name} must be a finite number, got {value}.")
@@ -136,6 +178,8 @@ class LiveRun:
         if name not in index:
             raise unknown_name("number of a live run", name, self.numbers)
         self._p[index[name]] = value
+        self._changed = True
+        self._assemble()
         self._open_books()
 
     def hold(self, body: str, place: Any, point: Any = (0.0, 0.0, 0.0), stiffness: float | None = None) -> None:
@@ -173,10 +217,51 @@ class LiveRun:
             first=self._count,
             record_every=steps,
         )
-        self._count += steps
-        self._state = done.state
+        before, u = (self._state, self._count), self.u
+        self._state, self._count = done.state, self._count + steps
         self.u = done.records[self._at.u][0, : self.described.nu]
-        if done.failed >= 0:
-            self.problem = f"the motion cannot go on from t = {self.time:.4g} s: the step of {self._step:g} s is too large for these settings"
-        elif self._at.ledger is not None and abs(self._state[self._at.ledger][SINCE]) < NEVER:
-            self.problem = f"the balance of energy is wrong by {100 * self.drift:.2g} %: the step of {self._step:g} s is too large for these settings"
+        self._enter()
+        self.problem = self._wrong(int(done.failed) >= 0)
+        if self.problem is not None:  # the last state that is right
+            (self._state, self._count), self.u = before, u
+
+    def _enter(self) -> None:
+        """Enter the present state in the ledger, which a step does only now and then."""
+        at, s = self._at, self._state
+        if self._ledger is not None and at.ledger is not None:
+            paid = [] if at.paid is None or at.exchanged is None else [s[at.paid], s[at.exchanged]]
+            t = np.asarray(self.time)
+            s[at.ledger] = self._ledger(
+                self.q, self.v, self._live.dynamics.at_times(self._p, t), t, *paid, s[at.ledger]
+            )[0]
+
+    def _wrong(self, failed: bool) -> str | None:
+        """Why the motion cannot go on, as far as that can be seen."""
+        at, live = self._at, self._live
+        watch = None if at.watch is None else Watched.of(self._state[at.watch], len(self.q))
+        too_large = f"the step of {self._step:g} s is too large for these settings"
+        if failed and at.law_failure is not None:
+            code = round(float(np.ravel(self._state[at.law_failure])[0]))
+            law = live.problem.plan.control.law
+            if code > 0 and law is not None:
+                causes = law.causes
+                cause = causes[code - 1] if code <= len(causes) else f"status {code}"
+                return f"the law has no input from t = {self.time:.4g} s on: {cause}"
+        ill_posed = "ill_posed" in at.own and np.any(self._state[at.own["ill_posed"]] > 0)
+        if ill_posed or (failed and watch is not None and watch.ill_posed):
+            return "friction answers its own reaction (Painlevé's paradox): lower the friction"
+        if failed and watch is not None and watch.branch < 0:
+            return f"a loop flipped to the other side of its joint: {too_large}"
+        if failed:
+            return f"the motion cannot go on from t = {self.time:.4g} s: {too_large}"
+        if "unsolved" in at.own and np.any(self._state[at.own["unsolved"]] > 0):
+            return f"the equations of a step were not solved: {too_large}"
+        if at.ledger is not None and abs(self._state[at.ledger][SINCE]) < NEVER and not self._at_rest():
+            return f"the balance of energy is wrong by {100 * self.drift:.2g} %: {too_large}"
+        return None
+
+    def _at_rest(self) -> bool:
+        """Whether only rounding moves anything."""
+        size = 1.0 + float(np.max(np.abs(self.q), initial=0.0))
+        moved = float(np.max(np.abs(self.q - self._live.start[self._at.q][0]), initial=0.0))
+        return max(self._step * float(np.max(np.abs(self.v), initial=0.0)), moved) <= AT_REST * size

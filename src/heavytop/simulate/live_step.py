@@ -18,7 +18,7 @@ from heavytop.errors import SimulationError
 from heavytop.geometry import se3
 from heavytop.simulate.controller import MEMORY_OUTPUTS, BoundLaw
 from heavytop.simulate.dynamics import Dynamics, ModelDynamics, as_dynamics
-from heavytop.simulate.energy_monitor import first_watch
+from heavytop.simulate.energy_monitor import first_watch, ledger
 from heavytop.simulate.events import trace_events
 from heavytop.simulate.inputs import InputPlan
 from heavytop.simulate.integrators import Integrator, as_integrator
@@ -130,7 +130,8 @@ def live_step(problem: RunProblem) -> LiveStep:
     gains = [n.index for n in numbers if n.kind == "gain"]
     if gains:
         rows[:, gains] = problem.rows(problem.gains)
-    functions = _functions(problem, own, terminals)
+    works = 0 if terminals.paid is None else schedule.layout.size(terminals.paid)
+    functions = _functions(problem, own, terminals, works)
     samples = _samples(problem, terminals)
     return LiveStep(
         problem, dynamics.model, model, integrator, schedule, terminals, rows, numbers, bodies, hand, functions, samples
@@ -361,7 +362,7 @@ def _samples(problem: RunProblem, terminals: Terminals) -> dict[str, np.ndarray]
 # --- what else a page computes ----------------------------------------------------------------------------------------------
 
 
-def _functions(problem: RunProblem, dynamics: Dynamics, terminals: Terminals) -> dict[str, Traced]:
+def _functions(problem: RunProblem, dynamics: Dynamics, terminals: Terminals, works: int) -> dict[str, Traced]:
     c = dynamics.coordinates
     q, delta = symbol("q", c.nq), symbol("delta", c.nv)
     found = {"moved": trace_of("moved", {"q": q, "delta": delta}, {"q": c.retract(q, delta)})}
@@ -372,6 +373,8 @@ def _functions(problem: RunProblem, dynamics: Dynamics, terminals: Terminals) ->
         found["project"] = both[0]
     if terminals.watch is not None and (kept := dynamics.kept()) is not None:
         found["first_watch"] = first_watch(dynamics, kept)
+    if terminals.ledger is not None:
+        found["ledger"] = ledger(dynamics, works)
     if problem.events:
         found["events"] = trace_events(problem.events, dynamics)
     return found

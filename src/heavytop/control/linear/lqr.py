@@ -261,6 +261,7 @@ class LinearQuadratic(BaseController):
     times : (n,) s of the gains, interpolated linearly; after them the last gain holds, or they repeat (``period``).
     gains : (n, nu, nx). cost_to_go : (n, nx, nx) P of the remaining cost x^T P x. cost_rate : (nx, nx) of the cost per second with the
         regulator at a set point; empty along a motion.
+    design : at a set point the keywords of :func:`lqr` that repeat it, as plain numbers; else empty.
 
     Examples
     --------
@@ -282,7 +283,9 @@ class LinearQuadratic(BaseController):
         period: float | None = None,
         ignored: Sequence[int] = (),
         cost_rate: np.ndarray | None = None,
+        design: Mapping[str, Any] | None = None,
     ) -> None:
+        self.design = dict(design or {})
         self.cost_rate = np.zeros((0, 0)) if cost_rate is None else cost_rate
         self.model, self.reference, self.times, self.gains = model, reference, times, gains
         self.cost_to_go, self._inputs, self._bounds, self.period = cost_to_go, inputs, bounds, period
@@ -308,8 +311,7 @@ class LinearQuadratic(BaseController):
             (f"goal {name}", unit) if unit != "1" else ("", "") for name, unit in zip(m.q_names, m.q_units, strict=True)
         ]
         rest = [(f"rest {name}", unit) for name, unit in zip(m.u_names, m.u_units, strict=True)]
-        states = [*m.coordinates.v_names, *(f"rate of {name}" for name in m.v_names)]
-        gains = [(f"gain {u}: {x}", "") for u in m.u_names for x in states]
+        gains = [(f"gain {u}: {x}", "") for u in m.u_names for x in deviation_names(m)]
         return (*places, *((("", ""),) * m.nv), *rest, *gains)
 
     def signal(self, times: Numbers) -> np.ndarray:
@@ -569,8 +571,17 @@ def lqr(
         K = K + minimal.expanded(cross @ minimal.T[0])
         mixed = forms[2] @ K
         rate = forms[0] + K.T @ forms[1] @ K - mixed - mixed.T
+        design = {"reference": q[0].tolist(), "inputs": given(times)[0].tolist(), "step": h}
+        design |= {name: form.tolist() for name, form in zip("QRN", forms, strict=True) if name != "N" or np.any(form)}
+        design |= {} if bounds is None else {"limits": tuple(bound.tolist() for bound in bounds)}
+        design |= {"ignore": list(ignore)} if ignored else {}
+        known = dict(zip(model.parameter_names, model.parameter_vector(at).tolist(), strict=True))
+        other = {
+            p.name: known[p.name] for p in model.description.parameters if not p.is_time and known[p.name] != p.value
+        }
+        design |= {"parameters": other} if other else {}
         return LinearQuadratic(
-            model, reference, times, K[None], P[None], given, bounds, ignored=ignored, cost_rate=rate
+            model, reference, times, K[None], P[None], given, bounds, ignored=ignored, cost_rate=rate, design=design
         )
     q, v, a = reference(times)
     minimal = MinimalSteps(model, q, v, reference.clock(times, model), ignored)

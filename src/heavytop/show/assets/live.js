@@ -2,6 +2,7 @@
 
 const SPEEDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 const MOST_RECORDS = 24;
+const MOST_ENTERED = 50; // trajectories
 const BUDGET = 11; // milliseconds of a frame for steps
 const REACH = { mouse: 22, touch: 36, pen: 28 };
 
@@ -54,15 +55,32 @@ class Motion {
     step.buffers[at.h].fill(this.h);
     this.problem = null;
     this.release();
-    this.changed = this.isChanged();
-    if (live.count === 1 && this.changed) {
-      this.q.set(this.functions.moved(live.start[at.q], this.delta)[0]);
-      this.v.set(this.v0);
-      this.assemble();
-    }
+    this.toStart();
     this.openBooks();
     this.q0 = this.q.slice();
     this.events = live.events.length ? this.eventValues() : null;
+  }
+
+  // The state at the start with the present settings: loops are closed unless nothing has changed.
+  toStart() {
+    const { live, at } = this;
+    this.changed = this.isChanged();
+    for (const name of [at.q, at.v]) this.step.buffers[name].set(live.start[name]);
+    if (live.count > 1 || !this.changed) return;
+    this.q.set(this.functions.moved(live.start[at.q], this.delta)[0]);
+    this.v.set(this.v0);
+    this.assemble();
+  }
+
+  // The same as [q, v], while the motion stays where it is; `settings` are numbers [place, value] that are put back meanwhile.
+  startWith(settings) {
+    const kept = [this.q, this.v, this.p].map((list) => list.slice()), { problem } = this;
+    for (const [index, value] of settings) this.p[index] = value;
+    this.toStart();
+    const found = [this.q.slice(), this.v.slice()];
+    [this.q, this.v, this.p].forEach((list, i) => list.set(kept[i]));
+    this.problem = problem;
+    return found;
   }
 
   isChanged() {
@@ -156,19 +174,37 @@ class Motion {
     return this.worst;
   }
 
+  // The inputs of the first trajectory at the present state: those of the next step, which is taken back.
+  inputs() {
+    const { step, at, live } = this, kept = step.kept();
+    step.run(this.k, 1, 1, this.t0, this.h);
+    step.restore(kept);
+    const u = step.recorded[at.u].slice(0, live_size(live, at.u));
+    return u.every(Number.isFinite) ? u : u.fill(0);
+  }
+
   eventValues() {
     return this.functions.events([this.time], this.q.subarray(0, this.live.nq), this.v.subarray(0, this.live.nv))[0];
   }
 
-  // Some steps; records every few of them. Returns the number of records.
+  // Some steps; records every few of them. Returns the number of records. Where the motion is wrong, or ends at an event, the state is the last one
+  // before that, and nothing is recorded.
   advance(steps, every) {
-    const { step, live } = this;
-    const before = this.k;
+    const { step } = this, before = this.k, [kept, values] = [this.step.kept(), this.events];
     const n = step.run(this.k, steps, every, this.t0, this.h);
     this.k += steps;
     this.recorded = { first: before, every, count: n };
     this.inspect();
-    return n;
+    if (!this.problem) return n;
+    this.recorded.count = 0;
+    this.k = before;
+    step.restore(kept);
+    if (!this.problem.event || steps === 1) return 0;
+    // the last step before the event
+    Object.assign(this, { problem: null, events: values });
+    for (let i = 0; i < steps && !this.problem; i++) this.advance(1, 1);
+    this.recorded.count = 0;
+    return 0;
   }
 
   // What native runs report as an early end.
@@ -187,8 +223,11 @@ class Motion {
     }
     if (at.ledger !== null) {
       const size = live.blank.length, { since, error, kinetic, stored, worked } = live.books;
+      const part = (name, r) => { const long = live.step.sizes[name]; return step.buffers[name].subarray(r * long, (r + 1) * long); };
       for (let r = 0; r < live.count; r++) {
-        const book = step.buffers[at.ledger].subarray(r * size, (r + 1) * size);
+        const book = part(at.ledger, r);
+        // a step enters its state only now and then; in crowds that is enough
+        if (live.count <= MOST_ENTERED) book.set(this.functions.ledger(part(at.q, r), part(at.v, r), this.parameters(r), [this.time], ...(at.exchanged === null ? [] : [part(at.paid, r), part(at.exchanged, r)]), book)[0]);
         if (Math.abs(book[since]) < live.limits.never && !this.atRest()) {
           const exchanged = book[kinetic] + book[stored] + book[worked];
           this.problem = { why: `The balance of energy is wrong by ${percent(book[error] / exchanged)} of the energy exchanged: the step of ${formatNumber(this.h)} s is too large for these settings.`, smaller: true };
@@ -200,7 +239,7 @@ class Motion {
       const now = this.eventValues();
       live.events.forEach(({ name, direction, terminal }, i) => {
         const rises = this.events[i] < 0 && now[i] >= 0, falls = this.events[i] > 0 && now[i] <= 0;
-        if (terminal && ((rises && direction >= 0) || (falls && direction <= 0))) this.problem = { why: `The motion ends here: ${name}.`, smaller: false };
+        if (terminal && ((rises && direction >= 0) || (falls && direction <= 0))) this.problem = { why: `The motion ends here: ${name}.`, smaller: false, event: true };
       });
       this.events = now;
     }
@@ -279,9 +318,10 @@ class Window {
       for (const list of this.values) list.splice(0, old);
     }
   }
-  draw(now, span, margins) {
+  // The part of the record that is shown at a time; false while there is nothing to draw.
+  show(now, span) {
     const { plot } = this;
-    if (this.times.length < 2) return;
+    if (this.times.length < 2) return false;
     const first = this.times.findIndex((t) => t >= now - span);
     plot.times = this.times.slice(first);
     plot.series.forEach((curve, i) => {
@@ -290,9 +330,8 @@ class Window {
     });
     plot.noise = Math.max(1e-9 * Math.max(0, ...plot.series.map((curve) => curve.largest)), 1e-13);
     plot.span = [Math.max(now - span, plot.times[0]), now];
-    if (!(plot.span[1] > plot.span[0])) return;
     plot.now = now;
-    plot.draw(margins);
+    return plot.span[1] > plot.span[0];
   }
 }
 
@@ -618,13 +657,7 @@ const liveMain = async () => {
       byId("smaller").hidden = !motion.problem.smaller || !live.stepIsFree;
     }
   };
-  const plotAll = () => {
-    const rooms = windows.map((w) => w.plot.measure());
-    if (!rooms.length) return;
-    const left = Math.max(...rooms.map((room) => room.left)), right = Math.max(...rooms.map((room) => room.right));
-    const margins = { left, right: right > 0.22 * windows[0].plot.width ? 14 : right };
-    for (const w of windows) w.draw(motion.time, windowSpan(), margins);
-  };
+  const plotAll = () => drawAll(windows.filter((w) => w.show(motion.time, windowSpan())).map((w) => w.plot));
   const update = (elapsed = 0, force = true, paint = true) => {
     place();
     if (paint) stage.setTime(stage.time, elapsed);
@@ -641,9 +674,8 @@ const liveMain = async () => {
     motion.restart();
     for (const list of paths) list.length = 0;
     for (const w of windows) w.clear();
-    const u = live.start[live.at.u] ? live.start[live.at.u] : new Float64Array(live.nu);
     place();
-    record(motion.time, motion.q.slice(0, live.nq), motion.v.slice(0, live.nv), u);
+    record(motion.time, motion.q.slice(0, live.nq), motion.v.slice(0, live.nv), motion.inputs());
     owed = 0;
     if (motion.problem) play(false);
     update();
@@ -667,7 +699,7 @@ const liveMain = async () => {
     cost = cost ? 0.9 * cost + 0.1 * each : each;
     owed += steps - whole;
     state.steps += whole;
-    if (!motion.problem || motion.q.every(Number.isFinite)) collect();
+    collect();
     return whole * motion.h;
   };
   // All trajectories of a batch move as points in every frame; the bodies of the first are painted in 3-D at most a fifth of the time, which matters
@@ -708,7 +740,7 @@ const liveMain = async () => {
     if (motion.problem) return;
     const steps = Math.max(1, Math.round(state.speed / 60 / motion.h));
     motion.advance(steps, steps);
-    if (motion.q.every(Number.isFinite)) collect();
+    collect();
     update();
   };
   const speed = (value) => {
@@ -785,13 +817,23 @@ const liveMain = async () => {
       history.replaceState(null, "", text || location.pathname + location.search);
     } catch { /* a page inside another document has no address */ }
   };
+  // A smaller step than the slider has at first.
+  const widen = (number, value) => {
+    number.low = Math.min(number.low, Math.max(value, 1e-4 * number.value));
+    number.box.min = Math.log10(number.low);
+  };
   const recall = () => {
-    let given = {};
+    let given = null;
     try {
       given = JSON.parse(decodeURIComponent(location.hash.slice(1)) || "{}");
-    } catch { return; }
-    for (const number of settings) if (given !== null && typeof given === "object" && typeof given[number.id] === "number") put(number, given[number.id], true);
+    } catch { /* not an address of this page: the first settings */ }
+    for (const number of settings) {
+      const value = given !== null && typeof given === "object" && Object.hasOwn(given, number.id) ? given[number.id] : number.value;
+      if (number.to === "h" && value > 0) widen(number, value);
+      put(number, typeof value === "number" && Number.isFinite(value) ? value : number.value, true);
+    }
   };
+  window.addEventListener("hashchange", () => { recall(); begin(); });
   const offer = async (text) => {
     byId("text-area").value = text;
     byId("text-said").textContent = "";
@@ -804,28 +846,40 @@ const liveMain = async () => {
     }
   };
 
-  const numberText = (x) => (Number.isInteger(x) ? `${x}.0` : `${x}`);
+  const numberText = (x) => (Number.isInteger(x) && Math.abs(x) < 1e15 ? `${x}.0` : `${x}`);
   const listText = (list) => `[${Array.from(list, numberText).join(", ")}]`;
+  // The program of the present settings. What the run itself does not take is changed in the run that goes on, as this page does.
   const python = () => {
-    const { source } = live, lines = ["import heavytop as ht", "", ...source.head], after = [];
-    const at = (kind) => settings.filter((n) => n.kind === kind);
-    for (const n of at("system")) if (n.now !== n.value) lines.push(...(source.changes[n.id] ?? [`# ${n.name} = VALUE ${n.unit}: set it where the system is described`]).map((line) => line.replaceAll("VALUE", numberText(n.now)).replaceAll("RATIO", numberText(n.now / n.value))));
+    const { source } = live, lines = ["import heavytop as ht", ...source.head];
+    const at = (kind) => settings.filter((n) => n.kind === kind), differs = (n) => n.now !== n.value;
+    const named = (list) => `{${list.map((n) => `${JSON.stringify(n.name)}: ${numberText(n.now)}`).join(", ")}}`;
+    for (const n of at("system").filter(differs)) lines.push(...(source.changes[n.id] ?? []).map((line) => line.replaceAll("VALUE", numberText(n.now))));
+    const given = { p: (n) => [[n.name, n.now]], signal: (n) => [[n.name, n.now]], scaled: ({ targets, now, value }) => targets.map(([, base, name]) => [name, base * (now / value)]) };
+    const later = [...at("system").filter((n) => differs(n) && !source.changes[n.id]), ...at("law").filter(differs), ...at("gain").filter((n) => !n.option && n.now !== n.usual)];
     lines.push(...source.model);
-    const q = motion.changed && single ? motion.functions.moved(live.start[live.at.q], motion.delta)[0] : live.start[live.at.q].slice(0, live.nq);
-    lines.push(`start = (${listText(q)}, ${listText(motion.v0)})`);
-    if (live.constrained) lines.push("start = model.assemble(*start)");
-    const parameters = at("parameter").filter((n) => n.now !== n.value || source.all);
-    const args = [`until=${numberText(live.duration)}`, `step=${numberText(motion.h)}`, `integrator="${source.integrator}"`];
-    if (parameters.length) args.push(`parameters={${parameters.map((n) => `${JSON.stringify(n.name)}: ${numberText(n.now)}`).join(", ")}}`);
-    const gains = at("gain").filter((n) => n.now !== n.value);
-    if (gains.length) args.push(`gains={${gains.map((n) => `${JSON.stringify(n.name)}: ${numberText(n.now)}`).join(", ")}}`);
-    if (at("input").some((n) => n.now !== 0)) args.push(`inputs=${listText(at("input").map((n) => n.now))}`);
-    if (source.law) {
-      lines.push(`law = ...  # ${source.law}`);
-      args.push("control=law", ...source.hold);
+    const parameters = at("parameter").filter((n) => n.now !== n.usual);
+    if (parameters.length) lines.push(`parameters = ${named(parameters)}`);
+    const rows = (list, size) => (single ? listText(list.slice(0, size)) : `[${Array.from({ length: live.count }, (_, row) => listText(list.slice(row * size, (row + 1) * size))).join(", ")}]`);
+    const [q, v] = motion.startWith(later.filter((n) => n.to === "p").map((n) => [n.index, n.value]));
+    lines.push(`start = (${rows(q, live.nq)}, ${rows(v, live.nv)})`);
+    if (source.run.length) lines.push(...source.run);
+    else {
+      lines.push(...source.law);
+      const args = [`until=${numberText(live.duration)}`, `step=${numberText(motion.h)}`, ...source.arguments];
+      if (parameters.length) args.push("parameters=parameters");
+      const gains = at("gain").filter((n) => n.option && n.now !== n.usual);
+      if (gains.length) args.push(`gains=${named(gains)}`);
+      if (at("input").some((n) => n.now !== 0)) args.push(`inputs=${listText(at("input").map((n) => n.now))}`);
+      lines.push(`run = ht.simulate(model, start, ${args.join(", ")})`);
     }
-    lines.push(`run = ht.simulate(model, start, ${args.join(", ")})`, "run.report()", 'run.show("live.html", live=True)');
-    return `${lines.concat(after).join("\n")}\n`;
+    if (later.length && single) {
+      lines.push(`live = ${source.live}`, ...later.flatMap((n) => given[n.to](n)).map(([name, value]) => `live.change(${JSON.stringify(name)}, ${numberText(value)})`));
+      lines.push("live.restart()", `live.advance(${numberText(live.duration)})`, 'print(live.time, live.q, live.v, live.drift, live.problem, sep="\\n")');
+    } else {
+      for (const n of later) lines.push(`# ${JSON.stringify(n.name)} = ${numberText(n.now)}: set it where system and law are described`);
+      lines.push(`print(${source.show}.outcome)`, `${source.show}.show("live.html", live=True)`);
+    }
+    return `${lines.join("\n")}\n`;
   };
 
   // --- controls ----------------------------------------------------------------------------------------------------------
@@ -848,8 +902,7 @@ const liveMain = async () => {
   on("again", () => { begin(); play(true); });
   on("smaller", () => {
     const number = settings.find((n) => n.to === "h");
-    number.low = Math.min(number.low, number.now / 4);
-    number.box.min = Math.log10(number.low);
+    widen(number, number.now / 4);
     put(number, number.now / 4, true);
     remember();
     begin();
@@ -901,7 +954,6 @@ const liveMain = async () => {
   dark.addEventListener("change", () => { paintPage(); stage.paint(theme()); sketch(); });
 
   recall();
-  for (const number of settings) put(number, number.now, true);
   speed(state.speed);
   begin();
   window.heavytop = { state, stage, motion, settings, play, begin, run, speed, put, python, camera, grab, drag, drop, update, poses: () => poses };

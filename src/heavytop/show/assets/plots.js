@@ -171,9 +171,11 @@ class Plot {
   }
 
   // All plots are drawn with the same margins, so that the same time is at the same position in each.
-  draw(margins = this.margins) {
-    this.measure();
-    this.margins = margins;
+  // Given margins belong to sizes that were just measured: all plots are measured before the first is drawn, since that invalidates the layout.
+  draw(margins) {
+    if (margins) this.margins = margins;
+    else this.measure();
+    margins = this.margins;
     const { width, height, span, low, high, yTicks, tickText: text } = this;
     this.left = margins.left;
     this.right = width - margins.right;

@@ -81,6 +81,14 @@ class Step {
     this.put = put;
   }
 
+  // Copies of the state of all trajectories.
+  kept() {
+    return this.persistent.map((name) => this.buffers[name].slice());
+  }
+  restore(kept) {
+    this.persistent.forEach((name, i) => this.buffers[name].set(kept[i]));
+  }
+
   // Steps number `first` to `first + steps - 1`, with a record before every `every`-th of them and at the end; the number of records.
   run(first, steps, every, startTime, stepSize) {
     const { put, place, numbers } = this;
