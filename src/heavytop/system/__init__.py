@@ -55,6 +55,7 @@ from heavytop.system.forces import (
     PairElement as PairElement,
 )
 from heavytop.system.forces.base import Pull
+from heavytop.system.forces.contact import CompliantContact
 from heavytop.system.forces.inner import InnerJoint
 from heavytop.system.forces.ports import Port
 from heavytop.system.inverse_kinematics.result import InverseKinematics as InverseKinematics
