@@ -76,3 +76,20 @@ def test_a_start_with_too_many_numbers_names_the_coordinates() -> None:
 
 def test_a_missing_file_is_named() -> None:
     assert "'nothing.py'" in run("nothing.py", code=2)
+
+
+FOOT = """<robot name="foot"><link name="foot"><inertial><mass value="2"/>
+<inertia ixx="0.02" iyy="0.02" izz="0.02" ixy="0" ixz="0" iyz="0"/></inertial>
+<collision><geometry><sphere radius="0.1"/></geometry></collision></link></robot>"""
+
+
+@pytest.mark.thorough
+def test_a_robot_with_contacts_starts_at_rest_on_the_ground(tmp_path: Path) -> None:
+    path = tmp_path / "foot.urdf"
+    path.write_text(FOOT, "utf-8")
+    data = tmp_path / "run.nc"
+    output = run(str(path), "--base", "free", "--contacts", "all", "--until", "0.1", "--out", str(data))
+    assert "contacts: 1 of 1 closed" in output
+    assert ht.Run.load(data).q[-1, 2] == pytest.approx(0.1, abs=1e-9)
+    assert "toe" in run(str(path), "--contacts", "toe", code=2)
+    assert "--contacts is for robot files" in run("pendulum", "--contacts", "feet", code=2)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.errors import HeavytopError, SimulationError
+from heavytop.errors import HeavytopError, ModelError, SimulationError
+from heavytop.simulate import contact_events
 
 MASS, G = 2.0, 9.81
 
@@ -109,3 +110,33 @@ def test_times_of_a_batch_are_rejected() -> None:
     assert foot.closed.shape == (21, 2)
     with pytest.raises(SimulationError, match="'foot' .* batch"):
         _ = foot.touchdowns
+
+
+def test_events_of_contacts() -> None:
+    """Touch-down and lift-off of each trajectory at their own times: free fall, and a deck that is pulled away."""
+    system = ht.System(name="ball")
+    system.body("ball", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    system.ground(friction=0.0)
+    system.contact("ball", "ground", ht.Sphere(0.1), restitution=system.parameter("restitution", 0.5))
+    model = system.derive()
+    heights = np.array([[1.1], [0.6]])
+    events = contact_events(model, gap=2e-3)
+    run = ht.simulate(model, (heights, np.zeros((2, 1))), 0.6, 1e-3, "moreau", events=events)
+    for k, h in enumerate((1.0, 0.5)):
+        own = [event for event in run.events if event.trajectory == (k,)]
+        assert [event.name for event in own[:2]] == ["ball touches down", "ball lifts off"]
+        assert own[0].time == pytest.approx(np.sqrt(2 * (h - 2e-3) / 9.81), abs=1e-7)
+    with pytest.raises(ModelError, match="'ball' has restitution"):
+        contact_events(model)
+    with pytest.raises(ModelError, match="cube"):
+        contact_events(model, "cube")
+
+    soft = ht.System(name="soft")
+    soft.body("ball", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    soft.ground(friction=0.0)
+    soft.contact("ball", "ground", ht.Sphere(0.1), stiffness=1e6)
+    run = ht.simulate(
+        soft.derive(), ([1.1], [0.0]), 1.0, 1e-4, "rkmk4", events=contact_events(soft.derive(), terminal=True)
+    )
+    assert run.outcome.time == pytest.approx(np.sqrt(2 / 9.81), abs=1e-6)
+    assert run.q[-1, 0] == pytest.approx(0.1 + 1e-6, abs=1e-9)

@@ -67,3 +67,58 @@ def test_floor_and_friction_of_mjcf(tmp_path: Path) -> None:
     assert model.contact_forces(q, np.zeros(6))["ball"].force[2] == pytest.approx(9.81, rel=1e-9)
     sliding = model.contact_forces(q, np.array([1.0, 0, 0, 0, 0, 0]))["ball"].force
     assert -sliding[0] / sliding[2] == pytest.approx(0.7, rel=1e-9)
+
+
+PAIRS = """<mujoco model="pairs"><worldbody>
+<geom name="floor" type="plane" size="0 0 1" contype="2" conaffinity="2" margin="0.001"/>
+<geom name="step" type="box" size="0.5 0.5 0.1" pos="2 0 0.1"/>
+<body name="ball" pos="0 0 1"><freejoint/><geom name="ball" type="sphere" size="0.1" friction="0.7" mass="1" contype="2" margin="0.002"/></body>
+<body name="crate" pos="1 0 1"><freejoint/><geom name="crate" type="box" size="0.1 0.1 0.1" mass="2" margin="0.004" contype="2"/></body>
+<body name="dust" pos="3 0 1"><freejoint/><geom name="dust" type="sphere" size="0.1" mass="1" contype="4" conaffinity="4"/></body>
+<body name="bird" pos="4 0 1"><freejoint/><geom name="bird" type="sphere" size="0.1" mass="1" contype="2"/></body>
+<body name="cone" pos="5 0 1"><freejoint/><geom name="cone" type="ellipsoid" size="0.1 0.2 0.3" mass="1" contype="4" conaffinity="4"/></body>
+</worldbody><contact>
+<pair name="catch" geom1="ball" geom2="crate" friction="0.25 0.25 0.01 0.001 0.001" margin="0.003"/>
+<pair name="land" geom1="floor" geom2="crate" friction="0.9 0.9"/>
+<pair name="climb" geom1="step" geom2="ball"/>
+<pair name="kick" geom1="cone" geom2="ball"/>
+<exclude body1="world" body2="bird"/></contact></mujoco>"""
+
+
+def test_pairs_exclusions_filters_and_margins_of_mjcf(tmp_path: Path) -> None:
+    """Margins of geoms add up, those of a pair replace them; filters and exclusions decide about the floor, pairs ignore both."""
+    system = ht.load(file(tmp_path, PAIRS, "pairs.xml"), contacts="all", contact={"stiffness": 1e4})
+    assert [item.name for item in system.report.losses] == ["kick"]
+    model = system.derive(native=False)
+    assert set(model.compliant_contacts) == {"ball", "crate", "catch", "climb"}
+    names, v = ("ball", "crate", "dust", "bird", "cone"), np.zeros(model.nv)
+
+    def placed(**places: tuple[float, float, float]) -> np.ndarray:
+        q = model.neutral()
+        for name, place in places.items():
+            k = 12 * names.index(name)
+            q[k : k + 3] += np.array(place) - model.pose("world", name, model.neutral())[:3, 3]
+        return q
+
+    on_top = placed(ball=(0.0, 0.0, 0.5), crate=(0.0, 0.0, 0.3))
+    gaps = {name: float(force.gap) for name, force in model.contact_forces(on_top, v).items()}
+    assert gaps["ball"] == pytest.approx(0.4 - 0.003)
+    assert gaps["crate"] == pytest.approx(0.2)
+    assert gaps["catch"] == pytest.approx(-0.003)
+    above = model.contact_forces(placed(ball=(2.0, 0.0, 0.35)), v)
+    assert above["climb"].gap == pytest.approx(0.05)
+    v[0] = 1.0
+    force = model.contact_forces(on_top, v)["catch"].force
+    assert abs(force[0] / force[2]) == pytest.approx(0.25)
+    with pytest.raises(HeavytopError, match="wing"):
+        ht.load(file(tmp_path, PAIRS.replace('body2="bird"', 'body2="wing"'), "wrong.xml"))
+
+
+def test_meshes_with_vertices_in_the_file_touch(tmp_path: Path) -> None:
+    text = """<mujoco><asset><mesh name="wedge" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset><worldbody>
+<geom name="floor" type="plane" size="0 0 1"/><body name="wedge" pos="0 0 1"><freejoint/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
+<geom type="mesh" mesh="wedge"/></body></worldbody></mujoco>"""
+    system = ht.load(file(tmp_path, text, "wedge.xml"), contacts="all")
+    assert not system.report.losses
+    [contact] = system.describe().contacts
+    assert len(contact.candidates(np.eye(4))) == 4

@@ -167,7 +167,8 @@ def test_bouncing_and_sliding(integrator: str, step: float, size: float) -> None
 @pytest.mark.thorough
 def test_rigid_contact_has_no_derivative() -> None:
     model = ht.library.bouncing_ball().derive()
-    start = model.neutral(), np.zeros(6)
+    start = ht.library.start("bouncing-ball", model)
+    assert start is not None
     with pytest.raises(SimulationError, match="stiffness"):
         ht.gradient(lambda t, q, v: q[2], model, start, 0.1, 1e-3, "moreau")
     with pytest.raises(SimulationError, match="ros2"):

@@ -61,3 +61,19 @@ def test_billiard_balls_share_the_momentum() -> None:
     assert np.allclose(change, cloth.sum(axis=0) * 1e-3, atol=1e-10)
     assert np.linalg.norm(speeds[-1, 2:], axis=1).min() > 0.2
     assert found.invariants["energy"].relative < 1e-12
+
+
+def test_the_tilt_of_eulers_disc_falls_as_rolling_resistance_states() -> None:
+    """E = 3/2 m g a sin(alpha) and the power m g rolling Omega sin(alpha) with Omega^2 sin(alpha) = 4 g/a, for small tilts."""
+    found = run("euler-disc", 3.0, "rkmk4")
+    root = np.sqrt(np.sin(np.arccos(found.q[:, 11])))
+    assert np.polyfit(found.t, root, 1)[0] == pytest.approx(-2 / 3 * 3e-4 / 0.0375 * np.sqrt(9.81 / 0.0375), rel=0.02)
+    assert np.abs(found.q[:, :2]).max() < 1e-3  # the centre rests
+
+
+def test_a_gripper_catches_its_box() -> None:
+    """Pads with 10 N each and friction 0.4 hold up to 8 N."""
+    found = run("gripper", 0.5)
+    assert np.abs(found.v[-1]).max() < 1e-6
+    assert -1e-3 < found.q[-1, 2] < -5e-4  # it fell while they closed
+    assert found.contacts["box"].use[-1] < 1.0

@@ -292,3 +292,21 @@ def test_small_angles_are_not_hidden_by_spinning_wheels() -> None:
     run = ht.simulate(system.derive(native=False), ([0, 0, 0], [1.0, 30.0, 0.1]), until=1.0, step=0.1)
     angles = {p.title: list(p.series) for p in report_of(run).panels if p.title.startswith("Angles")}
     assert angles == {"Angles, small": ["pitch"], "Angles, large": ["wheel"]}
+
+
+def test_closed_contacts_are_bars() -> None:
+    """A soft ball that falls from 0.2 m touches once within 0.3 s, at sqrt(2 h/g)."""
+    system = ht.System(name="ball")
+    system.body("ball", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    system.ground(friction=0.0)
+    system.contact("ball", "ground", ht.Sphere(0.1), stiffness=1e5, restitution=(0.8, 1.0))
+    model = system.derive(native=False)
+    run = ht.simulate(model, ([0.3], [0.0]), until=0.3, step=1e-3)
+    bars = next(panel for panel in report_of(run).panels if panel.is_bars)
+    closed = bars.series["ball"]
+    assert set(closed) == {0.0, 1.0}
+    assert np.sum(np.abs(np.diff(closed))) == 2.0
+    assert run.t[np.argmax(closed)] == pytest.approx(np.sqrt(0.4 / 9.81), abs=2e-3)
+    axes = next(axes for axes in run.plot().axes if "contact" in axes.get_title())
+    assert axes.get_ylim()[0] < 0.0  # room for the bars
+    assert not [panel for panel in report_of(ht.simulate(model, ([3.0], [0.0]), 0.1, 1e-3)).panels if panel.is_bars]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import heavytop as ht
-from heavytop.errors import ModelError
+from heavytop.errors import ConfigurationError, ModelError
 
 G = 9.81
 
@@ -131,3 +131,27 @@ def test_mistakes_are_reported() -> None:
     free.limit("ball", 0.0, 1.0, hard=True)
     with pytest.raises(ModelError, match="coordinates"):
         ht.simulate(free.derive(), (free.derive().neutral(), np.zeros(6)), 0.1, 1e-2, "moreau")
+
+
+def test_a_start_within_the_ground_or_beyond_a_stop_is_an_error() -> None:
+    """The first step would push the bodies apart and supply the energy for it."""
+    system = ht.System(name="box")
+    system.body("box", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    system.ground(friction=0.5)
+    system.contact("box", "ground", ht.Box((0.2, 0.2, 0.2)))
+    system.limit("box", upper=1.0, hard=True)
+    model = system.derive()
+    starts = np.array([[0.1], [0.2], [0.08]])
+    with pytest.raises(ConfigurationError, match=r"'box' \(trajectory 2\).* 0\.02 m at 'box'"):
+        ht.simulate(model, (starts, np.zeros((3, 1))), 0.1, 1e-2, "moreau")
+    with pytest.raises(ConfigurationError, match=r"0\.5 .*'box limit'"):
+        ht.simulate(model, ([1.5], [0.0]), 0.1, 1e-2, "moreau")
+    assert ht.simulate(model, ([0.1 - 1e-5], [0.0]), 0.1, 1e-2, "moreau").outcome.ok
+    rope = ht.System(name="rope")
+    rope.body("ball", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))
+    rope.rope("world", "ball", 1.0)
+    model, far = rope.derive(), np.zeros(12)
+    far[:] = model.neutral()
+    far[2] = -1.25
+    with pytest.raises(ConfigurationError, match=r"0\.25 m at 'rope'"):
+        ht.simulate(model, (far, np.zeros(6)), 0.1, 1e-2, "moreau")

@@ -12,7 +12,17 @@ from typer import Option
 
 from heavytop._files import NETCDF
 from heavytop.cli.choices import FIGURES, JSON, LIST_SYSTEMS, PAGES, check_places, complete_integrator, list_systems
-from heavytop.cli.target import BASE, TARGET, check_target, derived, is_file, is_robot, load_target, names_of_file
+from heavytop.cli.target import (
+    BASE,
+    CONTACTS,
+    TARGET,
+    check_target,
+    derived,
+    is_file,
+    is_robot,
+    load_target,
+    names_of_file,
+)
 from heavytop.cli.terminal import FAILURE, fail, print_json, reported, run_data, working
 
 if TYPE_CHECKING:
@@ -54,19 +64,22 @@ def simulate(
         bool, Option("--live", help="Write a page that simulates live, with sliders and bodies to pull.")
     ] = False,
     base: Annotated[str, BASE] = "fixed",
+    contacts: Annotated[str | None, CONTACTS] = None,
     json: Annotated[bool, JSON] = False,
     listed: Annotated[bool, LIST_SYSTEMS] = False,
 ) -> None:
     """Simulate a system on its manifold and report outcome, energy balance and drift of every invariant.
 
     The start is `start = (q0, v0)` of the file, or --q and --v, or a random one, or the published one of a built-in mechanism;
-    otherwise the neutral configuration with every velocity 0.5. A file may also define `control` (a law), `inputs` and `events`.
+    otherwise the neutral configuration with every velocity 0.5 (with --contacts at rest, with a free base on the ground). A file
+    may also define `control` (a law), `inputs` and `events`.
 
     Examples:
 
     - `heavytop simulate heavy-top --until 5 --v 0,15,-4`
     - `heavytop simulate my_robot.py --out run.nc --page run.html`
     - `heavytop simulate double-pendulum --live --page pendulum.html`
+    - `heavytop simulate dog.urdf --base free --contacts feet --page dog.html`
     """
     if listed:
         list_systems(json)
@@ -83,8 +96,8 @@ def simulate(
     method = None if integrator is None else as_integrator(integrator)
     step = step if step is not None else 1e-3 if is_file(target) else library.step(target)
     names: dict[str, Any] = names_of_file(Path(target)) if is_file(target) and not is_robot(target) else {}
-    model = derived(names["system"] if names else load_target(target, base))
-    start = _start(model, names, q, v, seed, None if is_file(target) else target)
+    model = derived(names["system"] if names else load_target(target, base, contacts=contacts))
+    start = _start(model, names, q, v, seed, None if is_file(target) else target, contacts is not None, base)
     options = {name: names[name] for name in ("control", "inputs", "events") if name in names}
     rigid = bool(model.description.contacts or model.description.inequalities)
     method = method or as_integrator("moreau" if rigid else "rkmk4")
@@ -138,9 +151,16 @@ def _check_numbers(until: float, step: float | None, every: int | None, q: str |
 
 
 def _start(
-    model: Model, names: dict[str, Any], q: str | None, v: str | None, seed: int | None, built_in: str | None
+    model: Model,
+    names: dict[str, Any],
+    q: str | None,
+    v: str | None,
+    seed: int | None,
+    built_in: str | None,
+    touching: bool = False,
+    base: str = "fixed",
 ) -> tuple[Any, Any]:
-    """The start from the options, the file, the built-in system, or the default."""
+    """The start from the options, the file, the built-in system, or the default; a ``touching`` robot starts at rest on the ground."""
     import numpy as np
 
     from heavytop import library
@@ -156,6 +176,9 @@ def _start(
         chosen = tuple(given)
     elif published is not None:
         chosen = published
+    elif touching:
+        rest = model.neutral()
+        chosen = library.resting_on_ground(model, rest) if base == "free" else rest, np.zeros(model.nv)
     else:
         chosen = model.neutral(), np.full(model.nv, PUSH)
     start = (

@@ -23,13 +23,22 @@ TARGET: Any = Argument(
     autocompletion=complete_system,
 )
 BASE: Any = Option("--base", help="For a URDF file: whether its root link is `fixed` to the world or `free`.")
+CONTACTS: Any = Option(
+    "--contacts",
+    metavar="TEXT",
+    help="For a robot file: the links that touch the ground, `feet`, `all` or their names, comma-separated.",
+)
 ROBOT_FILES = (".urdf", ".xml", ".mjcf", ".sdf", ".xacro")
 
 
-def load_target(target: str, base: str = "fixed", shapes: str = "visual") -> System | Model:
+def load_target(
+    target: str, base: str = "fixed", shapes: str = "visual", contacts: str | None = None
+) -> System | Model:
     """Return the named system or model; a mistake ends the command with exit code 2. ``shapes`` of a robot file are "visual" or "collision"."""
     if is_robot(target):
-        return _load_robot(target, base, shapes)
+        return _load_robot(target, base, shapes, contacts)
+    if contacts is not None:
+        raise fail(f"--contacts is for robot files; {target!r} defines its own contacts.")
     if target.lower().endswith(".toml"):
         raise fail(
             f"{target!r}: systems come from Python and robot files. An airframe flies with heavytop fly {target}, studies run with "
@@ -42,11 +51,12 @@ def load_target(target: str, base: str = "fixed", shapes: str = "visual") -> Sys
     return library.load(target)
 
 
-def _load_robot(target: str, base: str, shapes: str) -> System:
+def _load_robot(target: str, base: str, shapes: str, contacts: str | None) -> System:
     """Load a robot file; elements that are not represented are reported in one line on the terminal."""
     from heavytop.io import load
 
-    system = load(target, base, shapes=shapes)
+    named = contacts if contacts in (None, "feet", "all") else [name.strip() for name in contacts.split(",")]
+    system = load(target, base, shapes=shapes, contacts=named)
     if system.report.losses or system.report.changes:
         kinds = ", ".join(dict.fromkeys(item.what for item in system.report.losses))
         lost = f"; not represented: {kinds}" if kinds else ""

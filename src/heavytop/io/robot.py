@@ -18,6 +18,8 @@ from heavytop.io.import_report import TransferReport
 from heavytop.system import JointLimits
 
 MOST_LINKS = 5000
+Filters = tuple[int, int]
+"""Bits of the kind of a shape and of the kinds that it touches (contype and conaffinity of MJCF)."""
 Color = tuple[float, float, float, float]
 """Red, green, blue, opacity, each 0 to 1."""
 
@@ -50,6 +52,11 @@ class Visual:
     """Whether it takes part in contacts."""
     friction: float | None = None
     """Coefficient of friction, if the file has one."""
+    name: str = ""
+    """Its name in the file."""
+    filters: Filters = (1, 1)
+    margin: float = 0.0
+    """Distance in m at which it touches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +65,20 @@ class Floor:
 
     at: np.ndarray
     friction: float
+    name: str = ""
+    filters: Filters = (1, 1)
+    margin: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class ContactPair:
+    """Two shapes that touch, by their names; ``friction`` and ``margin`` of the pair, or None for those of the shapes."""
+
+    name: str
+    where: str
+    shapes: tuple[str, str]
+    friction: float | None
+    margin: float | None
 
 
 @dataclass(eq=False)
@@ -72,6 +93,8 @@ class RobotLink:
     visuals: list[Visual] = field(default_factory=list)
     gravity_compensation: float = 0.0
     """Share of its weight that is compensated."""
+    touches_floor: bool = True
+    """Whether the file lets it touch the world."""
 
 
 @dataclass(frozen=True)
@@ -268,6 +291,7 @@ class Robot:
     force_ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Joint -> range of the total force of its actuators."""
     floor: Floor | None = None
+    pairs: list[ContactPair] = field(default_factory=list)
 
 
 def planar_axes(axis: np.ndarray) -> np.ndarray:

@@ -94,7 +94,14 @@ _STARTS: dict[str, Callable[[Model], tuple[np.ndarray, np.ndarray]]] = {
 
 _LARGEST = 50
 """Bodies of the largest chain whose name :func:`name_of` finds."""
-_STEPS = {"andrews": 1e-5, "governor": 2e-4, "tippe-top": 5e-5, "slider-crank": 1e-4, "woodpecker": 1e-4}
+_STEPS = {
+    "andrews": 1e-5,
+    "governor": 2e-4,
+    "tippe-top": 5e-5,
+    "euler-disc": 2.5e-5,
+    "slider-crank": 1e-4,
+    "woodpecker": 1e-4,
+}
 
 
 def step(name: str) -> float:

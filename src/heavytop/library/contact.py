@@ -1,6 +1,7 @@
 """Bodies that touch: bouncing ball, billiard, rocking block, Euler's disc, rattleback, gripper, tippe top.
 
-Contact is rigid, for ``integrator="moreau"``, except for the tippe top, whose patch needs compliant contact and any other integrator.
+Contact is rigid, for ``integrator="moreau"``, except for the tippe top and Euler's disc: a contact patch and rolling resistance need compliant
+contact and any other integrator.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from heavytop.system import Box, Cylinder, Ellipsoid, Free, Inertia, JointForce,
 STEEL, WOOD, PAINT = "#8d99a6", "#b5803c", "#d55e00"
 BALL = 0.028575
 """Radius of a billiard ball in m."""
+DISC = 0.0375
+"""Radius of Euler's disc in m."""
 
 
 def bouncing_ball() -> System:
@@ -53,20 +56,34 @@ def rocking_block() -> System:
 
 
 def euler_disc() -> System:
-    """Euler's disc: a disc of 0.4 kg and 3.75 cm radius that spins on its rim and settles.
+    """Euler's disc: a disc of 0.4 kg and 3.75 cm radius that rolls on its rim, faster the flatter it lies, until rolling resistance stops it.
+
+    With the lever arm ``rolling`` of the resisting moment the root of the sine of the tilt falls by 2/3 rolling/radius sqrt(g/radius) per second.
 
     >>> euler_disc().derive(native=False).nv
     6
     """
-    mass, radius = 0.4, 0.0375
+    mass, radius = 0.4, DISC
     system = System(name="Euler's disc")
     inertia = Inertia(mass, moment_at_com=mass * radius**2 * np.array([0.25, 0.25, 0.5]))
     system.body("disc", joint=Free(velocity="mixed"), inertia=inertia)
     system.shape("disc", Cylinder(radius, 0.004), color=STEEL)
     system.shape("disc", Box((1.6 * radius, 0.006, 0.0044)), color=PAINT)
     system.ground(friction=0.8)
-    system.contact("disc", "ground", Rim(radius))
+    rolling = system.parameter("rolling", 3e-4)
+    soft = {"stiffness": 1e6, "exponent": 1.0, "restitution": (0.2, 0.1), "slip_speed": 0.01}
+    system.contact("disc", "ground", Rim(radius), rolling=rolling, **soft)
     return system
+
+
+def euler_disc_start(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Steady rolling, tilted by 0.3 rad: the centre rests, and the point of contact runs around with sqrt(4 g/(radius sin(tilt)))."""
+    tilt = 0.3
+    turned = np.asarray(so3.rotation_about("x", tilt))
+    q, v = model.neutral(), np.zeros(6)
+    q[2], q[3:12] = DISC * np.sin(tilt), turned.T.ravel()
+    v[4] = -np.sqrt(4.0 * 9.81 * np.sin(tilt) / DISC)
+    return q, v
 
 
 def rattleback() -> System:
@@ -86,7 +103,7 @@ def rattleback() -> System:
 
 
 def gripper() -> System:
-    """A gripper of two pads that holds a box of 0.5 kg by friction 0.4; inputs are the forces of the pads.
+    """A gripper of two pads that holds a box of 0.5 kg by friction 0.4: springs close it with 10 N, inputs are further forces of the pads.
 
     >>> gripper().derive(native=False).u_names
     ('left', 'right')
@@ -100,8 +117,16 @@ def gripper() -> System:
         system.shape(side, Box((0.02, 0.06, 0.12)), (-0.01 * sign, 0.0, 0.0), STEEL)
         system.frame(f"{side} pad", side, se3.pose(so3.rotation_about("y", sign * np.pi / 2), np.zeros(3)))
         system.contact("box", f"{side} pad", box, friction=0.4)
+        system.joint_spring(side, stiffness=200.0)
         system.input(side, JointForce(side))
     return system
+
+
+def gripper_start(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """The box between the pads, which are 1 cm away from it and snap shut."""
+    q = model.neutral()
+    q[-2:] = -0.06, 0.06
+    return q, np.zeros(model.nv)
 
 
 def billiard() -> System:
@@ -194,8 +219,9 @@ def _tilted(
 STARTS: dict[str, Callable[[Model], tuple[np.ndarray, np.ndarray]]] = {
     "bouncing-ball": _dropped,
     "rocking-block": _tilted("y", 0.2, (0.0, 0.0, 0.0)),
-    "euler-disc": _tilted("x", 0.3, (0.0, 0.0, 30.0)),
+    "euler-disc": euler_disc_start,
     "rattleback": _tilted("x", np.deg2rad(0.5), (0.0, 0.0, -5.0), world=False),
+    "gripper": gripper_start,
     "billiard": billiard_start,
     "tippe-top": tippe_top_start,
 }

@@ -149,6 +149,7 @@ def _panel(report: Report, k: int, block: PackedBlock) -> dict[str, Any]:
             for name, low, high in zip(banded, curves[first::2], curves[first + 1 :: 2], strict=True)
         ],
         "bandLabel": panel.band_label,
+        "bars": panel.is_bars,
     }
 
 

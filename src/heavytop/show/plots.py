@@ -14,7 +14,7 @@ import numpy as np
 
 from heavytop._files import typed_errors, write_whole
 from heavytop.errors import FileFormatError, SimulationError, require_extra
-from heavytop.simulate import NO_WORK, lacks_work
+from heavytop.simulate import NO_WORK, ContactRecord, lacks_work
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ class AxisCurves:
 
 
 def plot_run(run: Run, path: str | Path | None = None) -> Figure:
-    """One figure of a run: coordinates, velocities, inputs, energies, drifts.
+    """One figure of a run: coordinates, velocities, inputs, contact forces, energies, drifts.
 
     Parameters
     ----------
@@ -62,6 +62,8 @@ def plot_run(run: Run, path: str | Path | None = None) -> Figure:
         part: (getattr(run, f"{part}_names"), getattr(run, f"{part}_units"), getattr(run, part)) for part in "qvu"
     }
     draws: list[Callable[[Axes], None]] = [partial(_draw, run=run, panel=panel) for panel in signal_panels(signals)]
+    contacts = {name: c for name, c in run.contacts.items() if isinstance(c, ContactRecord)}
+    draws += [partial(draw_contacts, run=run, contacts=contacts)] if contacts else []
     draws += [partial(draw_energies, run=run)] if run.has_energy else []
     draws += [partial(draw_drifts, run=run)] if run.invariants else []
     figure, axes = figure_grid(len(draws))
@@ -144,6 +146,20 @@ def plot_signals(run: Run, names: Sequence[str], path: str | Path | None = None)
     for axis, (unit, group) in zip(axes, units.items(), strict=True):
         _draw(axis, run, AxisCurves("", unit, tuple((name, run[name]) for name in group)))
     return written(figure, path)
+
+
+def draw_contacts(axis: Axes, run: Run, contacts: Mapping[str, ContactRecord]) -> None:
+    """Draw the forces of contacts; below, for a single trajectory, a row of bars for each while it is closed."""
+    chosen = dict(list(contacts.items())[: len(COLORS)])
+    curves = tuple((name, np.linalg.norm(c.force, axis=-1)) for name, c in chosen.items())
+    title = "contact forces" if run.batch else "contact forces (bars: closed)"
+    _draw(axis, run, AxisCurves(title, "N", curves))
+    if run.batch:
+        return
+    height = 0.06 * max(float(np.nanmax(values)) for _, values in curves)
+    for k, (contact, color) in enumerate(zip(chosen.values(), COLORS, strict=False)):
+        bottom = -1.5 * height * (k + 1)
+        axis.fill_between(run.t, bottom, bottom + height, where=contact.closed, color=color, linewidth=0, step="pre")
 
 
 def draw_energies(axis: Axes, run: Run) -> None:

@@ -248,6 +248,7 @@ class Panel(Portable):
     times: Floats | None = None
     bands: Mapping[str, tuple[Floats, Floats]] = field(default_factory=dict)
     band_label: str = ""
+    is_bars: bool = False
 
     def __post_init__(self) -> None:
         if not self.series:

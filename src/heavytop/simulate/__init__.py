@@ -26,6 +26,7 @@ from heavytop.simulate.events import (
     Event as Event,
     Occurrence as Occurrence,
     as_events,
+    contact_events as contact_events,
     limit_events as limit_events,
     trace_events,
 )

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, jacobian, shape, substitute, symbol, to_sx
+from heavytop._arrays import Array, concatenate, jacobian, shape, substitute, symbol, to_sx, vector
 from heavytop.compile import Functions, Kernel, Traced, trace_of
 from heavytop.coordinates import Coordinates
-from heavytop.errors import ModelError, SimulationError
+from heavytop.errors import ConfigurationError, ModelError, SimulationError
 from heavytop.functions import Value
-from heavytop.system import MANIFOLD_TOLERANCE, with_time
+from heavytop.simulate.outcome import place_in
+from heavytop.system import MANIFOLD_TOLERANCE, POINT, with_time
 
 if TYPE_CHECKING:
     from heavytop.system import ContactRows, EquationTerms, Model
@@ -25,6 +26,10 @@ EXCHANGED = 1e-3
 """Error of the balance relative to the energy exchanged above which a trajectory is wrong."""
 TOUCHED = 1e-4
 """The same with compliant contacts: an impact in too few steps misses the balance by a fortieth of what it misses of the velocity."""
+
+
+OVERLAP = 1e-4
+"""Depth in m (rad) up to which rigid bodies may overlap at the start: the first step moves them apart."""
 
 
 class Dynamics(Value, ABC):
@@ -282,6 +287,9 @@ class Dynamics(Value, ABC):
         """Description of the constraint that is nearly singular at ``q`` but not at ``start``, or None."""
         return None
 
+    def check_gaps(self, q: np.ndarray, p: np.ndarray) -> None:
+        """Raise where bodies overlap at the start: the first step would push them apart and supply the energy."""
+
     def check_start(self, q: np.ndarray, v: np.ndarray, p: np.ndarray) -> None:
         """Raise a ConfigurationError for a start that satisfies all equations and is wrong nevertheless."""
         return
@@ -430,6 +438,36 @@ class ModelDynamics(Dynamics):
 
         self.model.check_branches(q, self._parameters(p))
         singular.check_start(self.model, q, v, self._parameters(p))
+
+    def contact_gaps(self) -> Traced | None:
+        """(q, p) -> gaps (k,) in m (rad) of the points of contacts, ropes and stops; None if there are none."""
+        rows = self.contact_rows()
+        if rows is None:
+            return None
+        gaps = [rows.gaps[unit.gap] for unit in rows.units if unit.kind == POINT]
+        return self._make("contact_gaps", ("q",), {"gaps": vector(*gaps)}) if gaps else None
+
+    def check_gaps(self, q: np.ndarray, p: np.ndarray) -> None:
+        rows, kernel = self.contact_rows(), self.kernel("contact_gaps")
+        if rows is None or kernel is None:
+            return
+        (gaps,) = kernel(q, p)
+        if not np.min(gaps) < -OVERLAP:
+            return
+        place = np.unravel_index(int(np.argmin(gaps)), gaps.shape)
+        name = [unit.name for unit in rows.units if unit.kind == POINT][place[-1]]
+        where = place_in(tuple(int(k) for k in place[:-1]))
+        if place[-1] < len(rows.points):
+            what = f"overlaps by {-gaps[place]:.3g} m at {name!r}"
+            remedy = (
+                "Move the body to the surface (for a rope: the ends together), for example by raising it by this depth"
+            )
+        else:
+            what = f"is {-gaps[place]:.3g} (m or rad) beyond the end of {name!r}"
+            remedy = "Start between the ends, or move them"
+        raise ConfigurationError(
+            f"the start of {self.name!r}{where} {what}, at most {OVERLAP:g} is accepted. {remedy}."
+        )
 
     @property
     def _terms(self) -> EquationTerms:

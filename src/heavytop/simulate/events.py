@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial, reduce
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, is_symbolic, to_sx
+from heavytop._arrays import Array, as_array, concatenate, is_symbolic, symbol, to_sx
 from heavytop._format import Brief
-from heavytop.compile import Traced, on_symbols, trace
+from heavytop.compile import Traced, on_symbols, trace, trace_of
 from heavytop.errors import ModelError, SimulationError, unknown_name
 from heavytop.functions import Value
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.outcome import place_in
-from heavytop.system import Edge, JointLimits, Model
+from heavytop.system import CompliantContact, Contact, Edge, JointLimits, Model
 
 
 @dataclass(frozen=True, repr=False)
@@ -390,6 +391,71 @@ def limit_events(
                 name = f"{label} at its largest {word}speed {bound.velocity:g}"
                 found.append(_event(name, speed, sign * bound.velocity, sign, terminal))
     return tuple(found)
+
+
+def contact_events(model: Model, *names: str, gap: float | None = None, terminal: bool = False) -> tuple[Event, ...]:
+    """Events where contacts close and open, rigid or compliant: "NAME touches down" and "NAME lifts off".
+
+    Parameters
+    ----------
+    model : with the contacts.
+    names : contacts; none: all.
+    gap : distance in m below which a contact counts as closed, 1e-6 by default: a rigid contact at rest has a gap of zero up to rounding. Rigid
+        contacts with restitution need it: a bounce is found if the gap is below it for a quarter of a step, so specify at least
+        ``speed * step / 8``.
+    terminal : whether a run ends there.
+
+    They are located in every trajectory of a batch, like all events; ``run.contacts[name].touchdowns`` are times of records.
+
+    Examples
+    --------
+    >>> import heavytop as ht
+    >>> system = ht.System(name="crate")
+    >>> system.body("crate", joint=ht.Prismatic("z"), inertia=ht.Inertia(2.0))
+    >>> system.ground(friction=0.5)
+    >>> system.contact("crate", "ground", ht.Box((0.2, 0.2, 0.2)))
+    >>> model = system.derive()
+    >>> run = ht.simulate(model, ([1.1], [0.0]), 1.0, 1e-3, "moreau", events=contact_events(model))
+    >>> [(event.name, round(event.time, 5)) for event in run.events]  # sqrt(2/g)
+    [('crate touches down', 0.45152)]
+    """
+    rigid = {contact.name: contact for contact in model.description.contacts}
+    elements = (e.contact for e in model.description.elements if isinstance(e, CompliantContact))
+    contacts = rigid | {contact.name: contact for contact in elements}
+    for name in names:
+        if name not in contacts:
+            raise unknown_name("contact", name, contacts)
+    if gap is not None and not gap > 0.0:
+        raise ModelError(f"gap must be a distance above zero, for example 1e-6 m, got {gap!r}.")
+    found: list[Event] = []
+    for name in names or contacts:
+        e = rigid[name].restitution if name in rigid else 0.0
+        if gap is None and (is_symbolic(e) or np.any(e)):
+            raise ModelError(
+                f"contact {name!r} has restitution: it bounces within a step. Specify gap=, the distance in m below which it counts as closed, at "
+                "least the speed times an eighth of the step."
+            )
+        measure = partial(_excess, least=_lowest_gap(model, contacts[name]), bound=1e-6 if gap is None else gap)
+        for sign, what in ((-1, "touches down"), (1, "lifts off")):
+            found.append(Event(measure, name=f"{name} {what}", direction=sign, terminal=terminal))
+    return tuple(found)
+
+
+def _excess(t: Array, q: Array, v: Array, least: Traced, bound: float) -> Array:
+    return least(t, q)[0] - bound
+
+
+def _lowest_gap(model: Model, contact: Contact) -> Traced:
+    """(t, q) -> the smallest gap of a contact."""
+    e = model.expressions
+    gaps = [candidate.gap for candidate in contact.candidates(e.kinematics.pose(contact.partner, contact.body))]
+    time = symbol("t") if e.description.time is None else e.description.time
+    try:
+        return trace_of("gap", {"t": time, "q": e.q}, {"gap": as_array(reduce(np.minimum, gaps))})
+    except RuntimeError as error:
+        raise ModelError(
+            f"the gap of contact {contact.name!r} depends on parameters: write an event for it, ht.Event(lambda t, q, v: ...)."
+        ) from error
 
 
 def _event(name: str, measure: Measure, bound: float, sign: int, terminal: bool) -> Event:

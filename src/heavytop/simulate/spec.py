@@ -265,6 +265,8 @@ class RunSpec(Value):
             _check_prescribed(dynamics, p, float(self.until), parts.steps)
         if parts.is_constrained:
             _check_constraints(dynamics, q, v, p, parts.step * parts.steps)
+        if parts.integrator.unilateral:
+            dynamics.check_gaps(q, p)
         law = plan.control.law
         memory = _NOTHING if law is None else law.initial_state()
         if law is None and gains:

@@ -5,6 +5,7 @@ from heavytop.system.composition import scene as scene
 from heavytop.system.constraints.prescribed_motion import PrescribedMotions
 from heavytop.system.constraints.scaling import ASSEMBLED, CLOSED, OPEN
 from heavytop.system.contacts.contact import Candidate, Contact, Ground
+from heavytop.system.contacts.features import hull_points
 from heavytop.system.contacts.height_grid import HeightGrid as HeightGrid
 from heavytop.system.contacts.rows import DRY, HELD, POINT, ContactRows, RowUnit
 from heavytop.system.contacts.surfaces import Height, Plane, Solid
@@ -54,6 +55,7 @@ from heavytop.system.forces import (
     PairElement as PairElement,
 )
 from heavytop.system.forces.base import Pull
+from heavytop.system.forces.contact import CompliantContact
 from heavytop.system.forces.inner import InnerJoint
 from heavytop.system.forces.ports import Port
 from heavytop.system.inverse_kinematics.result import InverseKinematics as InverseKinematics

@@ -11,7 +11,7 @@ from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.io.mjcf.attach import graft, subtree
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, name_of
-from heavytop.io.mjcf.geoms import Assets, Geom, between_points, read_geom, slide_friction, touches
+from heavytop.io.mjcf.geoms import Assets, Geom, between_points, filters, read_geom, slide_friction, touches
 from heavytop.io.renaming import unused_name
 from heavytop.io.robot import MOST_LINKS, Floor, JointKind, NamedFrame, Robot, RobotJoint, RobotLink
 from heavytop.io.xml_elements import Element
@@ -128,7 +128,13 @@ class BodyReader:
                     and touches(applied)
                     and self.robot.floor is None
                 ):
-                    self.robot.floor = Floor(at @ self.assets.settings.pose(applied), slide_friction(applied))
+                    self.robot.floor = Floor(
+                        at @ self.assets.settings.pose(applied),
+                        slide_friction(applied),
+                        name_of(applied),
+                        filters(applied),
+                        applied.number("margin", 0.0),
+                    )
                 geom = read_geom(applied, at, self.assets)
                 if geom is not None:
                     contents.geoms.append(geom)

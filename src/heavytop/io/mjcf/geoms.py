@@ -13,8 +13,8 @@ from heavytop.errors import FileFormatError, HeavytopError, ModelError
 from heavytop.geometry import quaternion, se3
 from heavytop.io.asset_paths import AssetPaths
 from heavytop.io.import_report import TransferReport
-from heavytop.io.mjcf.document import CompilerSettings, Defaults, smallest_turn
-from heavytop.io.robot import Color, Visual
+from heavytop.io.mjcf.document import CompilerSettings, Defaults, name_of, smallest_turn
+from heavytop.io.robot import Color, Filters, Visual
 from heavytop.io.xml_elements import Element, spaced
 from heavytop.system import MESH_FORMATS, Box, Capsule, Cylinder, Ellipsoid, Inertia, Mesh, Sphere, Triangles
 from heavytop.system.description.shapes import distinct_faces
@@ -146,9 +146,14 @@ def _color(e: Element) -> Color:
     return red, green, blue, opacity
 
 
+def filters(e: Element) -> Filters:
+    """The kind of a geom in contacts and the kinds that it touches, as bits."""
+    return int(e.number("contype", 1)), int(e.number("conaffinity", 1))
+
+
 def touches(e: Element) -> bool:
     """Whether a geom takes part in contacts."""
-    return bool(e.number("contype", 1) or e.number("conaffinity", 1))
+    return any(filters(e))
 
 
 def slide_friction(e: Element) -> float:
@@ -175,7 +180,17 @@ class Geom:
             []
             if self.shape is None or not self.is_drawn
             else [
-                Visual(self.shape, self.pose, color, e.number("group", 0) > LAST_VISIBLE, touches(e), slide_friction(e))
+                Visual(
+                    self.shape,
+                    self.pose,
+                    color,
+                    e.number("group", 0) > LAST_VISIBLE,
+                    touches(e),
+                    slide_friction(e),
+                    name_of(e),
+                    filters(e),
+                    e.number("margin", 0.0),
+                )
             ]
         )
 

@@ -15,6 +15,7 @@ from heavytop.io.import_report import TransferReport
 from heavytop.io.mjcf.actuators import limit_joint_forces, read_actuators
 from heavytop.io.mjcf.attach import append
 from heavytop.io.mjcf.bodies import BodyReader, scale_to_total_mass
+from heavytop.io.mjcf.contacts import read_contacts
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, expand_includes, expand_replicas, name_of
 from heavytop.io.mjcf.geoms import Assets
 from heavytop.io.mjcf.keyframes import read_keyframes
@@ -27,7 +28,6 @@ from heavytop.system import WORLD
 MOST_ATTACHED = 20
 """Models attached to models that are attached."""
 NOT_READ = {
-    "contact": "there are no contacts",
     "deformable": "flexible bodies are not read",
     "extension": "plugins are not read",
     "custom": "user data",
@@ -83,6 +83,11 @@ def _read_model(root: Element, paths: AssetPaths, settings: CompilerSettings, de
         expand_replicas(element, settings)
         bodies.read_world(element)
     _report_geoms(root, robot)
+    for element in root.all("contact"):
+        if depth:
+            report.lost("contact", "", element.where, "contacts of attached models are not read")
+        else:
+            read_contacts(element, robot, defaults)
     for element in root.all("tendon"):
         _read_tendons(element, robot, defaults, bodies.zeros)
     for part in bodies.attached:

@@ -49,6 +49,8 @@ READ = {
     "attach": "model body prefix",
     "hfield": "name file nrow ncol size elevation",
     "key": "name time qpos qvel act ctrl",
+    "pair": "name class geom1 geom2 friction margin",
+    "exclude": "name body1 body2",
 }
 """By tag, or by tags of section and element where the same tag has another meaning. Elements without a row are reported as a whole."""
 IN_CONTACT = "contype conaffinity condim priority friction solmix solref solimp margin gap solreflimit solimplimit solreffriction solimpfriction"
@@ -70,7 +72,7 @@ IDLE = {
     "spatial": f"{IN_CONTACT} material rgba width",
     "general": "actdim actearly",
 }
-IDLE |= {"fixed": IDLE["spatial"], "tendon": IDLE["spatial"]}
+IDLE |= {"fixed": IDLE["spatial"], "tendon": IDLE["spatial"], "pair": IN_CONTACT}
 IDLE |= dict.fromkeys(("connect", "weld", "equality", "equality/joint"), "solref solimp")
 IDLE_EVERYWHERE = "user group"
 IDLE_ACTUATORS = "lengthrange nsample interp cranklength"
@@ -90,11 +92,25 @@ SECTIONS = (
     "tendon",
     "equality",
     "actuator",
+    "contact",
     "sensor",
     "keyframe",
 )
 LIKE = ("general", "motor", "position", "velocity", "intvelocity", "cylinder")
-LEAVES = (*LIKE, "joint", "freejoint", "geom", "site", "inertial", "mesh", "connect", "weld", "equality/joint")
+LEAVES = (
+    *LIKE,
+    "joint",
+    "freejoint",
+    "geom",
+    "site",
+    "inertial",
+    "mesh",
+    "connect",
+    "weld",
+    "equality/joint",
+    "pair",
+    "exclude",
+)
 """Elements of which no child is read."""
 
 

@@ -161,11 +161,11 @@ class Plot {
     const box = this.picture.getBoundingClientRect();
     this.width = Math.max(Math.round(box.width), 240);
     this.height = Math.max(Math.round(box.height), 120);
-    [this.low, this.high] = this.range();
-    this.yTicks = niceTicks(this.low, this.high, this.height / 42);
+    [this.low, this.high] = this.panel.bars ? [0, this.series.length] : this.range();
+    this.yTicks = this.panel.bars ? { ticks: [], digits: 0 } : niceTicks(this.low, this.high, this.height / 42);
     this.tickText = (y) => y.toFixed(this.yTicks.digits).replace("-", "−");
     return {
-      left: 14 + 7 * Math.max(...this.yTicks.ticks.map((y) => this.tickText(y).length)),
+      left: 14 + 7 * Math.max(0, ...this.yTicks.ticks.map((y) => this.tickText(y).length)),
       right: 14 + 6.6 * Math.max(...this.series.map((curve) => curve.name.length)),
     };
   }
@@ -210,9 +210,13 @@ class Plot {
     }
     const group = svg("g", { "clip-path": `url(#${id}-clip)` });
     this.series.forEach((curve, k) => {
-      curve.dot.hidden = curve.hidden;
+      curve.dot.hidden = curve.hidden || Boolean(this.panel.bars);
       if (curve.hidden) return;
       const style = `--curve: var(--series-${k % 8})`;
+      if (this.panel.bars) {
+        group.append(svg("path", { class: "bar", style, d: this.bars(curve.values, k) }));
+        return;
+      }
       if (curve.band) group.append(svg("path", { class: "range", style, d: this.area(...curve.band) }));
       if (curve.wanted) group.append(svg("path", { class: "curve wanted", style, d: this.path(curve.wanted) }));
       group.append(svg("path", { class: "curve", style, d: this.path(curve.values) }));
@@ -245,9 +249,28 @@ class Plot {
     return `${d}Z`;
   }
 
+  // The centre of the row of bar k, from above.
+  row(k) {
+    return this.series.length - k - 0.5;
+  }
+
+  // Rectangles over the times at which the values are 1.
+  bars(values, k) {
+    const half = Math.min(0.35 * Math.abs(this.py(1) - this.py(0)), 8), y = this.py(this.row(k));
+    let d = "";
+    for (let i = 0; i < values.length; i++) {
+      if (values[i] < 0.5) continue;
+      const from = i;
+      while (i + 1 < values.length && values[i + 1] >= 0.5) i++;
+      const a = this.px(this.times[from]), b = Math.max(this.px(this.times[Math.min(i + 1, values.length - 1)]), a + 1);
+      d += `M${a.toFixed(1)} ${(y - half).toFixed(1)}H${b.toFixed(1)}V${(y + half).toFixed(1)}H${a.toFixed(1)}Z`;
+    }
+    return d;
+  }
+
   // Names at the right ends, pushed apart until they do not overlap.
   endLabels(nodes, py, top, bottom) {
-    const labels = this.series.map((curve, k) => ({ curve, k, y: clamp(py(curve.values[curve.values.length - 1]), top + 4, bottom) }))
+    const labels = this.series.map((curve, k) => ({ curve, k, y: clamp(py(this.panel.bars ? this.row(k) : curve.values[curve.values.length - 1]), top + 4, bottom) }))
       .filter(({ curve }) => !curve.hidden).sort((a, b) => a.y - b.y);
     for (let i = 1; i < labels.length; i++) labels[i].y = Math.max(labels[i].y, labels[i - 1].y + 12);
     for (let i = labels.length - 1; i >= 0; i--) labels[i].y = Math.min(labels[i].y, i === labels.length - 1 ? bottom : labels[i + 1].y - 12);
@@ -263,12 +286,12 @@ class Plot {
     this.ghostCursor.hidden = !hovering;
     const at = hovering ? this.hover : t;
     if (hovering) this.ghostCursor.style.transform = `translateX(${this.px(at)}px)`;
-    for (const curve of this.series) {
+    this.series.forEach((curve, k) => {
       const y = valueAt(this.times, curve.values, at);
-      const text = formatNumber(Math.abs(y) < this.noise ? 0 : y, curve.largest);
+      const text = this.panel.bars ? (y >= 0.5 ? "closed" : "open") : formatNumber(Math.abs(y) < this.noise ? 0 : y, curve.largest);
       if (curve.value.textContent !== text) curve.value.textContent = text;
-      curve.dot.style.transform = `translate(${this.px(at)}px, ${this.py(y)}px)`;
-    }
+      curve.dot.style.transform = `translate(${this.px(at)}px, ${this.py(this.panel.bars ? this.row(k) : y)}px)`;
+    });
   }
 }
 

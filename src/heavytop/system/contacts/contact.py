@@ -13,7 +13,7 @@ from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.system.contacts.features import Feature, check_shape, features, hull_error, needs_normal
 from heavytop.system.contacts.surfaces import ContactSurface, Plane, Solid
-from heavytop.system.description.shapes import Bore, Box, Capsule, Mesh, Points, Sphere
+from heavytop.system.description.shapes import Bore, Box, Capsule, Mesh, Points, Sphere, Triangles
 
 REFINED = 3
 """Rounds in which the lowest point of a curved shape and the normal of a curved surface find each other."""
@@ -64,7 +64,8 @@ class Contact(Brief):
     ----------
     name : unique among contacts.
     body, partner : frames b (with the shape) and a (with the surface).
-    shape : one of ``ht.Sphere``, ``Capsule``, ``Ellipsoid``, ``Box``, ``Cylinder``, ``Rim``, ``Points``, ``Mesh``.
+    shape : one of ``ht.Sphere``, ``Capsule``, ``Ellipsoid``, ``Box``, ``Cylinder``, ``Rim``, ``Points``, ``Mesh``,
+        ``Triangles``.
     at : (4, 4) pose of the shape in b.
     surface : :class:`.Plane`, :class:`.Height` or :class:`.Solid` in a.
     friction, restitution : Coulomb's coefficient and Newton's coefficient of restitution: numbers or parameters.
@@ -134,13 +135,13 @@ class Contact(Brief):
     def unseen(self) -> str:
         """Contacts of the two bodies that the points of the shape do not see, as text; empty if there are none."""
         missed = []
-        if isinstance(self.shape, Mesh) and (error := hull_error(self.shape.triangles[0])) > 0.0:
+        if isinstance(self.shape, Mesh | Triangles) and (error := hull_error(self.shape.triangles[0])) > 0.0:
             missed.append(f"up to {error:.2g} m of the hull of the mesh, and all its hollows")
         if isinstance(self.surface, Solid):
             other = type(self.surface.shape).__name__.lower()
             if isinstance(self.shape, Capsule):
                 missed.append("the barrel of the capsule between its ends")
-            elif isinstance(self.shape, Box | Mesh):
+            elif isinstance(self.shape, Box | Mesh | Triangles):
                 missed.append(f"edges against edges, and faces against corners of the {other}")
         elif not isinstance(self.surface, Plane) and not needs_normal(self.shape):
             missed.append("hills between the points of the shape")

@@ -14,7 +14,7 @@ import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, components, scale, vector
 from heavytop.errors import ModelError
-from heavytop.system.description.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Points, Rim, Sphere
+from heavytop.system.description.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Points, Rim, Sphere, Triangles
 
 MOST_POINTS = 64
 """Most corners of a hull; others are left out, the ones that change it least."""
@@ -29,9 +29,9 @@ Feature = tuple[Array, float]
 
 def check_shape(shape: Any, where: str) -> None:
     """Raise a ModelError for a shape without points that touch."""
-    if not isinstance(shape, Sphere | Capsule | Ellipsoid | Box | Cylinder | Rim | Points | Mesh):
+    if not isinstance(shape, Sphere | Capsule | Ellipsoid | Box | Cylinder | Rim | Points | Mesh | Triangles):
         raise ModelError(
-            f"{where}: the shape must be an ht.Sphere, Capsule, Ellipsoid, Box, Cylinder, Rim, Points or Mesh, got {shape!r}."
+            f"{where}: the shape must be an ht.Sphere, Capsule, Ellipsoid, Box, Cylinder, Rim, Points, Mesh or Triangles, got {shape!r}."
         )
 
 
