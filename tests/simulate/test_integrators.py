@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from heavytop_mechanics import ScalablePose
+from scipy.special import ellipj, ellipk
 
 import heavytop as ht
 from heavytop.coordinates import GeneralCoordinates
@@ -328,6 +329,27 @@ def test_error_control_keeps_its_tolerance_on_200_problems() -> None:
     errors = np.array([global_error(kind, rng) for kind in kinds for _ in range(34)])
     assert np.mean(errors <= 3.0) >= 0.99
     assert np.median(errors) < 1.0
+
+
+@pytest.mark.parametrize(
+    ("until", "rtol", "error", "most"),
+    [
+        (1e2, 1e-15, 1e-12, 1e5),  # as far as rounding allows
+        (1e3, 1e-8, 1e-9, 5e5),  # rkmk4 takes a million for such an error
+        pytest.param(1e4, 1e-8, 1e-8, 1e7, marks=pytest.mark.thorough),
+        pytest.param(1e4, 1e-4, 1e-4, 2e6, marks=pytest.mark.thorough),
+    ],
+)
+def test_error_control_of_long_runs(until: float, rtol: float, error: float, most: float) -> None:
+    """A pendulum from rest keeps the tolerance, compared with the exact motion, over up to 5000 periods; rounding ends no run."""
+    system = ht.System(name="pendulum")
+    system.body("rod", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
+    run = ht.simulate(system.derive(), ([0.3], [0.0]), until, 0.1, ht.RKMK45(rtol=rtol, atol=0.01 * rtol))
+    assert run.outcome.ok, run.outcome
+    m = np.sin(0.15) ** 2
+    exact = 2 * np.arcsin(np.sqrt(m) * ellipj(ellipk(m) - np.sqrt(9.81) * run.t, m)[0])
+    assert np.max(np.abs(run.q[:, 0] - exact)) < error
+    assert run.timing.steps < most
 
 
 @pytest.mark.thorough

@@ -88,6 +88,7 @@ class ChosenSteps:
         self.law = law.kernel if law is not None else None
         self.hosted = None if law is None else hosted(law, self.count)
         self.attempts = self.observed = 0
+        self.most = self.method.most(problem)
         self.turns = 0.0
         self._pace: np.ndarray | None = None
         self.law_failures: np.ndarray | None = None
@@ -320,7 +321,7 @@ class ChosenSteps:
                 self._observe(before)
             if not len(running):
                 return False
-            if self.attempts >= method.max_steps:
+            if self.attempts >= self.most:
                 return True
             # trajectories that are over stay where they are: their end is their own time
             ends = np.where(active, end, self.t)
@@ -383,7 +384,7 @@ class ChosenSteps:
         ):  # the step at hand may be a long one or a short one
             needed = 1.1 * (left / pace).max()
         room = max(int(BLOCK_BYTES / per_attempt), 1)
-        limit = max(self.method.max_steps - self.attempts, 1)
+        limit = max(self.most - self.attempts, 1)
         return int(min(max(needed, FEWEST), FEWEST + SETTLED * self.attempts, MOST, room, limit))
 
     def _keep(self, raw: dict[str, np.ndarray], after: np.ndarray) -> None:

@@ -200,6 +200,7 @@ class _Assembly:
             tape.call(remember, (following,), (memory,), plant.control.every)
         self._velocity(tape)
         plant.tape = tape
+        self._ledger(tape)  # before the step, as it reads what the step overwrites
         if plant.status is not None and not self.sampled:
             tape.write([plant.status], [tape.value(np.zeros(()), "status")])
         end = method.step(plant, plant.state(), plant.h)
@@ -209,7 +210,6 @@ class _Assembly:
                 f"plant.retract make it, got {end!r}."
             )
         self._law_failure(tape)  # while the slots still hold the start of the step
-        self._ledger(tape)
         values = end.values()
         if plant.exchanged is not None and plant.paid is not None:
             most = exchanged(slots.read(plant.exchanged), values[plant.paid].get())

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop._arrays import Array, concatenate, from_columns, vector
+from heavytop._arrays import Array, concatenate, from_columns, shape, vector
 from heavytop.compile import Shape, Traced, trace
 from heavytop.coordinates import Coordinates
 from heavytop.errors import SimulationError
@@ -30,8 +30,12 @@ SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
 LONGEST = 1e300
 """Step in s without a limit."""
 TINY = 1e-300
-ROUNDING = 1e-15
-"""Error relative to a velocity, and of displacements in m and rad, that no step can avoid."""
+ROUNDING = 2e-16
+"""Of each step, relative to a velocity, and of displacements in m and rad."""
+SHARED = 0.5
+"""Of the tolerance, what the steps share; the rest is left for motions that multiply errors."""
+FEWEST, PER_RECORD = 1_000_000, 1000
+"""Attempts that a run may take at least, and for each record."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +70,19 @@ class ErrorControlled(Integrator):
         atol: float = 1e-10,
         first_step: float | None = None,
         max_step: float | None = None,
-        max_steps: int = 1_000_000,
+        max_steps: int | None = None,
     ) -> None:
         for label, value in (
             ("rtol", rtol),
             ("atol", atol),
             ("max_step", inf if max_step is None else max_step),
-            ("max_steps", max_steps),
+            ("max_steps", FEWEST if max_steps is None else max_steps),
         ):
             if not isinstance(value, int | float | np.number) or not value > 0:
                 raise SimulationError(f"{label} of {type(self).__name__} must be positive, got {value!r}.")
         self.rtol, self.atol, self.first_step = float(rtol), float(atol), first_step
-        self.max_step, self.max_steps = None if max_step is None else float(max_step), int(max_steps)
+        self.max_step = None if max_step is None else float(max_step)
+        self.max_steps = None if max_steps is None else int(max_steps)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(rtol={self.rtol:g}, atol={self.atol:g})"
@@ -116,6 +121,10 @@ class ErrorControlled(Integrator):
         timed = problem.dynamics.has_time or (control.kind == "continuous" and "t" in control.law.takes)
         return problem.step * problem.record_every if timed else LONGEST
 
+    def most(self, problem: Any) -> int:
+        """Attempts after which the run ends."""
+        return max(FEWEST, PER_RECORD * len(problem.grid)) if self.max_steps is None else self.max_steps
+
     def tolerance(self, problem: Any) -> np.ndarray:
         """What is given as ``tolerance``."""
         duration = problem.step * problem.steps
@@ -134,7 +143,9 @@ class ErrorControlled(Integrator):
         left = t_end - t
         if plant.watch is not None:  # once the watch has ended a trajectory it stays where it is
             left = np.where(plant.slots.read(plant.watch)[ALARM] == 0.0, left, 0.0)
-        h = plant.set_size(np.maximum(np.minimum(next_h, left), 0.0))  # not beyond the end
+        idle, last = left <= 0.0, left <= next_h
+        target = np.where(idle, t, np.where(last, t_end, t + next_h))
+        h = plant.set_size(target - t)  # between times as they are rounded: the sum of many steps loses nothing
         attempt = self.attempt(plant, state, h)
         error = self._error(plant, state, attempt, tolerance)
         accept = error <= 1.0  # false for NaN
@@ -145,11 +156,10 @@ class ErrorControlled(Integrator):
         shrinking = np.where(error > 1.0, SAFETY * np.exp(power * np.log(np.where(error > 1.0, error, 1.0))), SHRINK)
         factor = np.where(accept, growing, np.maximum(shrinking, SHRINK))
         # a step cut short at the end says nothing against the step before it
-        base = np.where(np.logical_and(accept, h < next_h), np.maximum(h * factor, next_h), h * factor)
-        idle = left <= 0
-        moved = np.where(np.logical_and(h >= left, np.logical_not(idle)), t_end, t + h)
+        base = np.where(last, left, next_h) * factor
+        base = np.where(np.logical_and(accept, last), np.maximum(base, next_h), base)
         return plant.chosen(accept, attempt.end, state).keeping(
-            t=np.where(accept, moved, t),
+            t=np.where(accept, target, t),
             next_h=np.where(idle, next_h, np.minimum(base, tolerance[2])),
             attempt=vector(t, np.where(np.logical_and(accept, np.logical_not(idle)), h, 0.0), h),
             dense_q=state.q,
@@ -161,26 +171,27 @@ class ErrorControlled(Integrator):
         )
 
     def _error(self, plant: Plant, state: PlantState, attempt: TrialStep, tolerance: Array) -> Array:
-        """The estimated share of this step in the error at the end of the run, relative to what is tolerated of it; the work is not controlled.
+        """The error that this step leaves at the end of the run, relative to what is tolerated of it; the work is not controlled.
 
-        The estimate is one of order 4, as dense output is: with d, its root mean square relative to 1 m, 1 rad and the velocities, the end of the
-        step misses about d^(6/5), which may use the step's share in the duration of the tolerance, and records within it about d. An error of a
-        velocity displaces the end of the run by its product with the time left.
+        The estimate d, relative to 1 m, 1 rad and the velocities, is one of order 4, as dense output is: records within the step miss about d, and
+        its end about d^(6/5). An error of a velocity displaces the end of the run by its product with the time left. Tolerated is the step's share
+        h/T of half of ``rtol``, and what rounding leaves however small the steps are: that of T/h steps adds up to its square root, of which again
+        the share h/T.
         """
         rtol, atol, duration, end = tolerance[0], tolerance[1], tolerance[3], tolerance[4]
         left = np.maximum(end - state.own["t"], 0.0)
-        parts = [np.maximum(np.abs(attempt.error.w) - ROUNDING, 0.0)]
+        parts, grown = [np.abs(attempt.error.w)], [np.ones(shape(attempt.error.w))]
         for flat in plant.flats:
             if flat is not plant.work:
                 x = state.of(flat)
-                size = np.maximum(np.abs(x), np.abs(x + attempt.step.of(flat)))
-                error = np.maximum(np.abs(attempt.error.of(flat)) - ROUNDING * size, 0.0)
-                weight = 1.0 / (atol / rtol + size)
-                parts.append(error * (np.maximum(weight, left) if flat is plant.v else weight))
-        missed = concatenate(*parts)
-        d = np.sqrt(np.vecdot(missed, missed) / missed.shape[0])
+                size = atol / rtol + np.maximum(np.abs(x), np.abs(x + attempt.step.of(flat)))
+                parts.append(np.abs(attempt.error.of(flat)) / size)
+                grown.append(np.maximum(left * size, 1.0) if flat is plant.v else np.ones(shape(x)))
+        missed, growth = concatenate(*parts), concatenate(*grown)
         share = np.maximum(plant.h, TINY) / duration
-        return np.maximum(np.exp(1.2 * np.log(d + TINY)) / share, d) / rtol
+        tolerated = SHARED * rtol * share + ROUNDING * growth * np.sqrt(share)
+        at_end, within = np.exp(1.2 * np.log(missed + TINY)) * growth / tolerated, missed / rtol
+        return np.sqrt(np.maximum(np.vecdot(at_end, at_end), np.vecdot(within, within)) / missed.shape[0])
 
 
 ERROR_WEIGHTS = tuple(b - e for b, e in zip(DORMAND_PRINCE5.b, DORMAND_PRINCE4_WEIGHTS, strict=True))
@@ -197,7 +208,7 @@ class RKMK45(ErrorControlled):
     first_step : in s; None: a hundredth of the distance of the records.
     max_step : in s; None: the distance of the records where the equations depend explicitly on the time, so that pulses that last longer than it
         are not stepped over, else unlimited.
-    max_steps : attempts per trajectory, after which the outcome is ``step_limit``.
+    max_steps : attempts per trajectory, after which the outcome is ``step_limit``; None: a million, or a thousand for each record if these are more.
 
     Examples
     --------
