@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heavytop._arrays import Array, from_sx, symbol, to_sx
+from heavytop._arrays import Array, as_array, from_sx, symbol, to_sx
 from heavytop.compile import Traced, trace_of
 from heavytop.simulate.integrators.newton import factorised, least_degree
-from heavytop.system import DRY, HELD, POINT, ContactRows, RowUnit, SparseLDL
+from heavytop.system import DRY, HELD, POINT, ContactRows, RowUnit, SparseLDL, minimum_degree
 
 EPS = 1e-2
 """Regularisation relative to the compliance of a unit, at the start of a step."""
@@ -48,15 +48,18 @@ TURNED = 1e-3
 """Share of a span below which sliding stops at its begin."""
 AIM = 1e-4
 """Share of the tolerance that the iteration aims at."""
+SINGULAR = 1e-9
+"""Pivot of W relative to its entry of the diagonal from which contacts count as redundant."""
 ROUNDING = 1e-14
 """Relative rounding of velocities in the rows."""
 
 
 class ConeProjection(NamedTuple):
-    """Projection of one unit: impulses in its rows, and derivatives -r d lam/d u by (row, row)."""
+    """Projection of one unit: impulses in its rows, derivatives -r d lam/d u by (row, row), and whether it slips, for contacts with friction."""
 
     impulses: list[Any]
     slopes: dict[tuple[int, int], Any]
+    slips: Any = None
 
 
 class ContactSolver:
@@ -81,21 +84,19 @@ class ContactSolver:
         self._order, self._mass = ldl.order, [(i, j) for i in range(self.nv) for j in ldl.rows[i] if j >= i]
         self._lower = [(k, i) for k in ldl.order for i in ldl.factors[k]]
         self._entries = [(i, j) for i in range(self.m) for j in range(self.nv) if not J[i, j].is_zero()]
-        ends = np.cumsum([0, *(unit.size**2 for unit in self.units)])
-        self._places: dict[RowUnit, int] = {unit: int(end) for unit, end in zip(self.units, ends, strict=False)}
-        self._blocks = [(a, b) for unit in self.units for a in unit.rows for b in unit.rows]
+        self.dense = self.m <= self.nv
+        """Whether all of W is formed: with fewer rows than velocities the impulses are unique unless contacts are redundant."""
         rows_of_J: list[dict[int, Any]] = [{} for _ in range(self.m)]
         for i, j in self._entries:
             rows_of_J[i][j] = J[i, j]
         factors = _Factors(ldl.order, ldl.factors, ldl.inverse_pivots)
         halves = [factors.forward(row) for row in rows_of_J]
-        compliance = [
-            sum(
-                (x * factors.inverse_pivots[k] * halves[b][k] for k, x in halves[a].items() if k in halves[b]),
-                self.SX(0.0),
-            )
-            for a, b in self._blocks
-        ]
+        scaled = [{k: x * factors.inverse_pivots[k] for k, x in half.items()} for half in halves]
+        own = [(a, b) for unit in self.units for a in unit.rows for b in unit.rows if a <= b]
+        pairs = [(a, b) for a in range(self.m) for b in range(a, self.m)] if self.dense else own
+        pairs = [(a, b) for a, b in pairs if not halves[a].keys().isdisjoint(halves[b])]
+        self._places = {pair: k for k, pair in enumerate(pairs)}
+        compliance = [sum((x * halves[b][k] for k, x in scaled[a].items() if k in halves[b]), self.SX(0.0)) for a, b in pairs]
         outputs: dict[str, Array] = {
             "gap": rows.gaps,
             "J": self._column([J[i, j] for i, j in self._entries]),
@@ -152,14 +153,28 @@ class ContactSolver:
             factors[k][i] = value
         return _Factors(self._order, factors, dict(enumerate(s["D"])))
 
+    def _coupling(self, s: Mapping[str, list[Any]], i: int, j: int) -> Any:
+        """The entry of W in the rows i and j."""
+        place = self._places.get((min(i, j), max(i, j)))
+        return self.SX(0.0) if place is None else s["W"][place]
+
+    def _coupled(self, s: Mapping[str, list[Any]], x: Sequence[Any]) -> list[Any]:
+        """W x."""
+        total = [self.SX(0.0)] * self.m
+        for (i, j), place in self._places.items():
+            total[i] = total[i] + s["W"][place] * x[j]
+            if i != j:
+                total[j] = total[j] + s["W"][place] * x[i]
+        return total
+
     def _block(self, s: Mapping[str, list[Any]], unit: RowUnit, a: int, b: int) -> Any:
         """W between the rows a and b of a unit."""
-        return s["W"][self._places[unit] + a * unit.size + b]
+        return self._coupling(s, unit.first + a, unit.first + b)
 
     def compliance(self, W: Array, unit: RowUnit) -> Array:
         """Mean diagonal entry of W in a unit."""
-        place, size = self._places[unit], unit.size
-        return sum((W[place + a * (size + 1)] for a in range(size)), 0.0 * W[place]) / size
+        own = [W[place] for i in unit.rows if (place := self._places.get((i, i))) is not None]
+        return sum(own, as_array(0.0)) / unit.size
 
     def _compliances(self, s: Mapping[str, list[Any]]) -> list[Any]:
         """Mean diagonal entry w of W in each unit."""
@@ -199,7 +214,8 @@ class ContactSolver:
                 unit_entry = 1.0 if a == b else 0.0
                 slopes[1 + a, 1 + b] = active * choose(slips, share * (unit_entry - d[a] * d[b]), self.SX(unit_entry))
             slopes[1 + a, 0] = choose(casadi.logic_and(push, slips), cone * d[a], zero)
-        return ConeProjection([normal, share * y[1] * active, share * y[2] * active], slopes)
+        impulses = [normal, share * y[1] * active, share * y[2] * active]
+        return ConeProjection(impulses, slopes, casadi.logic_and(push, slips))
 
     def _forces(self, s: Mapping[str, list[Any]], u: list[Any], stiff: list[Any]) -> list[ConeProjection]:
         """P(lam - u / r) of all units, with ``stiff`` 1 / r."""
@@ -288,10 +304,10 @@ class ContactSolver:
         columns = {"bias": bias, "cone": cone, "on": on}
         return trace_of("prepare contacts", inputs, {name: self._column(x) for name, x in columns.items()})
 
-    def _problem(self, *names: str, **more: int | None) -> tuple[dict[str, Array], Mapping[str, list[Any]]]:
-        """Inputs of functions that solve: the problem in v and lam."""
+    def _problem(self, free: str, /, *names: str, **more: int | None) -> tuple[dict[str, Array], Mapping[str, list[Any]]]:
+        """Inputs of functions that solve: the problem in v and lam; ``free`` is the name of the velocities without impulses."""
         units = dict.fromkeys(("cone", "on"), self.count)
-        return self._symbols(*names, **{"v_free": self.nv, "bias": self.m, **units, **more})
+        return self._symbols(*names, **{free: self.nv, "bias": self.m, **units, **more})
 
     @cached_property
     def improve(self) -> Traced:
@@ -351,30 +367,77 @@ class ContactSolver:
         """Inputs of a round."""
         numbers = dict.fromkeys(("tolerance", "done"))
         state = {"v": self.nv, "lam": self.m, "eps": None, "waited": None, "step": self.nv, "poor": None, "going": None}
-        return self._problem("J", "M", "L", "D", "W", **numbers, **state)
+        return self._problem("v_free", "J", "M", "L", "D", "W", **numbers, **state)
 
     def _outputs(self, results: Mapping[str, list[Any]]) -> dict[str, Array]:
         numbers = ("done", "eps", "waited", "poor")
         return {name: from_sx(x[0], ()) if name in numbers else self._column(x) for name, x in results.items()}
 
     @cached_property
-    def finish(self) -> Traced:
-        """(J, L, D, W, v_free, bias, cone, on, lam) -> (change, residual).
+    def direct(self) -> Traced:
+        """The solution if no contact slides and W is regular, without iteration; only where W is ``dense``.
 
-        ``change`` = M^-1 J^T lam exactly, so that momentum balances; ``residual`` is the natural map |lam - P(lam - u / w)| w in m/s.
+        (J, L, D, W, v, bias, cone, on, lam, base, tolerance) -> (change, lam, residual, poor). Which rows act is what the projection of the given lam
+        shows; they come to rest. The result is ``poor`` where it does not solve the problem or a contact would slide.
         """
         import casadi
 
-        inputs, s = self._problem("J", "L", "D", "W", lam=self.m)
+        inputs, s = self._problem("v", "J", "L", "D", "W", lam=self.m, base=self.m, tolerance=None)
+        choose, zero, one = casadi.if_else, self.SX(0.0), self.SX(1.0)
+        rows, compliances = self._rows(s), self._compliances(s)
+        before = [_product(row, s["v"], zero) for row in rows]
+        pushed = self._coupled(s, [a - b for a, b in zip(s["lam"], s["base"], strict=True)])
+        u = [a + b + c for a, b, c in zip(before, s["bias"], pushed, strict=True)]
+        acts, target, poor = [], [], zero
+        for unit, force in zip(self.units, self._forces(s, u, [1.0 / w for w in compliances]), strict=True):
+            acts += [force.slopes.get((a, a), zero) for a in range(unit.size)]
+            target += [x if unit.kind == DRY else zero for x in force.impulses]
+            if force.slips is not None:
+                poor = casadi.logic_or(poor, force.slips)
+        acts = [on if (i, i) in self._places else zero for i, on in enumerate(acts)]
+        change = [choose(on > 0.0, zero, x - y) for on, x, y in zip(acts, target, s["lam"], strict=True)]
+        right = [choose(on > 0.0, -a - b, zero) for on, a, b in zip(acts, u, self._coupled(s, change), strict=True)]
+        matrix: list[dict[int, Any]] = [{i: one} for i in range(self.m)]
+        for (i, j), place in self._places.items():
+            acting = acts[i] > 0.0 if i == j else casadi.logic_and(acts[i] > 0.0, acts[j] > 0.0)
+            matrix[i][j] = matrix[j][i] = choose(acting, s["W"][place], one if i == j else zero)
+        order = minimum_degree([set(row) - {i} for i, row in enumerate(matrix)], range(self.m))
+        solved, regular = _definite_solution(matrix, order, right)
+        lam = [a + b + c for a, b, c in zip(s["lam"], change, solved, strict=True)]
+        change, residual, after = self._finished({**s, "lam": lam})
+        speed = zero
+        for x, y in zip(before, after, strict=True):
+            speed = casadi.fmax(speed, casadi.fmax(casadi.fabs(x), casadi.fabs(y)))
+        good = casadi.logic_and(residual <= AIM * s["tolerance"][0] + ROUNDING * speed, regular)
+        numbers = {"residual": residual, "poor": choose(casadi.logic_and(good, casadi.logic_not(poor)), zero, one)}
+        columns = {"change": self._column(change), "lam": self._column(lam)}
+        return trace_of("solve contacts", inputs, columns | {name: from_sx(x, ()) for name, x in numbers.items()})
+
+    @cached_property
+    def finish(self) -> Traced:
+        """(J, L, D, W, v, bias, cone, on, lam, base) -> (change, residual).
+
+        ``change`` = M^-1 J^T (lam - base) exactly, so that momentum balances; ``residual`` is the natural map |lam - P(lam - u / w)| w in m/s.
+        """
+        inputs, s = self._problem("v", "J", "L", "D", "W", lam=self.m, base=self.m)
+        change, residual, _ = self._finished(s)
+        return trace_of("finish contacts", inputs, {"change": self._column(change), "residual": from_sx(residual, ())})
+
+    def _finished(self, s: Mapping[str, list[Any]]) -> tuple[list[Any], Any, list[Any]]:
+        """Change of v by lam - base, residual, and the velocities in the rows without bias."""
+        import casadi
+
         J, compliances = self._rows(s), self._compliances(s)
-        change = self._factors(s).solve(_transposed_product(J, s["lam"], self.nv))
-        v = [x + y for x, y in zip(s["v_free"], change, strict=True)]
-        u = [_product(row, v, s["bias"][i]) for i, row in enumerate(J)]
+        added = [a - b for a, b in zip(s["lam"], s["base"], strict=True)]
+        change = self._factors(s).solve(_transposed_product(J, added, self.nv))
+        v = [x + y for x, y in zip(s["v"], change, strict=True)]
+        after = [_product(row, v, self.SX(0.0)) for row in J]
+        u = [x + b for x, b in zip(after, s["bias"], strict=True)]
         residual = self.SX(0.0)
         for k, force in enumerate(self._forces(s, u, [1.0 / w for w in compliances])):
             for a, i in enumerate(self.units[k].rows):
                 residual = casadi.fmax(residual, casadi.fabs(s["lam"][i] - force.impulses[a]) * compliances[k])
-        return trace_of("finish contacts", inputs, {"change": self._column(change), "residual": from_sx(residual, ())})
+        return change, residual, after
 
     @cached_property
     def account(self) -> Traced:
@@ -422,16 +485,21 @@ class ContactSolver:
             for i in sideways:
                 against = -most * s["u_0"][i] / casadi.if_else(stops, speed, one)
                 push[i] = casadi.if_else(stops, against - s["lam"][i], zero)
-        dv = self._factors(s).solve(_transposed_product(J, push, self.nv))
-        share = one
+        if self.dense:
+            pushed = self._coupled(s, push)
+        else:
+            dv = self._factors(s).solve(_transposed_product(J, push, self.nv))
+            pushed = [_product(row, dv, zero) for row in J]
+        share, some = one, zero
         for sideways, stops in turns:
-            change = {i: _product(J[i], dv, end[i] - s["u_0"][i]) for i in sideways}
+            some = casadi.logic_or(some, stops)
+            change = {i: pushed[i] + end[i] - s["u_0"][i] for i in sideways}
             square = sum((x * x for x in change.values()), zero)
             along = sum((-s["u_0"][i] * x for i, x in change.items()), zero)
             own = along / casadi.if_else(stops, square, one)
             inside = casadi.logic_and(stops, casadi.logic_and(own > TURNED, own < 1.0 - TURNED))
             share = casadi.fmin(share, casadi.if_else(inside, own, one))
-        return trace_of("turn of contacts", inputs, {"share": from_sx(share, ())})
+        return trace_of("turn of contacts", inputs, {"share": from_sx(casadi.if_else(some, share, one), ())})
 
     @staticmethod
     def sideways(unit: RowUnit) -> list[int]:
@@ -560,6 +628,28 @@ class _Factors:
             for i, factor in self.factors[k].items():
                 x[k] = x[k] - factor * x[i]
         return [x[k] for k in range(len(right))]
+
+
+def _definite_solution(rows: list[dict[int, Any]], order: Sequence[int], right: list[Any]) -> tuple[list[Any], Any]:
+    """x of a symmetric positive definite system, and whether its pivots are well above rounding; changes ``rows``."""
+    import casadi
+
+    one, regular = casadi.SX(1.0), casadi.SX(1.0)
+    factors: dict[int, dict[int, Any]] = {}
+    inverse: dict[int, Any] = {}
+    scales, left = {k: SINGULAR * rows[k][k] for k in order}, set(order)
+    for k in order:
+        left.discard(k)
+        fine = rows[k][k] > scales[k]
+        regular = casadi.logic_and(regular, fine)
+        inverse[k] = 1.0 / casadi.if_else(fine, rows[k][k], one)
+        below = {i: x for i, x in rows[k].items() if i in left}
+        factors[k] = {i: x * inverse[k] for i, x in below.items()}
+        for i, factor in factors[k].items():
+            for j, x in below.items():
+                if j >= i:
+                    rows[i][j] = rows[j][i] = rows[i][j] - factor * x if j in rows[i] else -factor * x
+    return _Factors(order, factors, inverse).solve(right), regular
 
 
 def _entries(x: Array) -> list[Any]:

@@ -244,7 +244,7 @@ class _Step:
         needed = taken * np.maximum(near, struck)
 
         def closed(v: Array, *_: Array) -> Sequence[Array]:
-            return self.close(end, v, elapsed_1, gap_1, impulse, hits, struck, held, slid)
+            return self.close(end, v, elapsed_1, gap_1, impulse, hits, struck, held, slid, tau * np.abs(first.v))
 
         free = (end.v * 1.0, impulse * 1.0, np.zeros(3), zero, np.zeros(solver.count), np.zeros(solver.count), none)
         v_1, total, more, late_residual, held_1, slid_1, lasting = self.when(needed, closed, *free)
@@ -320,7 +320,7 @@ class _Step:
         geometry = self.geometry(middle.q, half)
         rows = [geometry[name] for name in ("gap", "J", "drift", "W", "mu")]
         posed = plant.call(solver.prepare, *rows, middle.v, gap, u, fast, held, slid, steady, lag, tau, share)
-        change, lam, residual = self.solve(geometry, middle.v, posed, steady * tau)
+        change, lam, residual = self.solve(geometry, middle.v, posed, steady * tau, np.zeros(solver.m))
         (v,) = plant.kept(middle.v + change)
         normal, friction = plant.call(solver.account, geometry["J"], middle.v, v, lam)
         parts = (geometry[name] for name in ("J", "W", "drift", "mu"))
@@ -341,10 +341,11 @@ class _Step:
         struck: Array,
         held: Array,
         slid: Array,
+        fall: Array,
     ) -> Sequence[Array]:
         """Impacts at the end of a span, and velocities in the rows of closed contacts corrected there.
 
-        Returns v, all impulses of the span, work (normal, friction, closing), residual, units that are closed and that slide, lasting impulses.
+        ``fall`` is the size of the change of v in the span without contacts. Returns v, all impulses of the span, work (normal, friction, closing), residual, units that are closed and that slide, lasting impulses.
         """
         plant, solver = self.plant, self.solver
         geometry = self.geometry(end.q, c)
@@ -378,12 +379,10 @@ class _Step:
             start += [closed * smooth * x for x in own]
         bias_, on_, start_, slips_ = plant.kept(*(vector(*x) for x in (bias, on, start, slips)))
         (rebounds_,) = plant.kept(vector(*rebounds))
-        (push,) = plant.call(solver.respond, geometry["J"], geometry["L"], geometry["D"], start_)
-        (v_free,) = plant.kept(v - push)
-        change, total, residual = self.solve(geometry, v_free, (bias_, geometry["mu"], on_), start_)
+        change, total, residual = self.solve(geometry, v, (bias_, geometry["mu"], on_), start_, start_)
         change, total, residual = self.passive(geometry, v, u, on_, struck, change, total, residual)
-        size = ROUNDING * (np.abs(v_free) + np.abs(change))
-        v_1, added = plant.kept(np.where(np.abs(v_free + change) > size, v_free + change, 0.0), total - start_)
+        size = ROUNDING * (np.abs(v) + np.abs(change) + fall)
+        v_1, added = plant.kept(np.where(np.abs(v + change) > size, v + change, 0.0), total - start_)
         normal, friction = plant.call(solver.account, geometry["J"], v, v_1, added)
         held_1, slid_1, lasting = [], [], []
         for k, unit in enumerate(solver.units):
@@ -427,7 +426,7 @@ class _Step:
 
         def damped(change: Array, lam: Array, residual: Array) -> Sequence[Array]:
             bias, cone = geometry["drift"], geometry["mu"]
-            dull, lam_0, missed = self.solve(geometry, v, (bias, cone, on), lam)
+            dull, lam_0, missed = self.solve(geometry, v, (bias, cone, on), lam, np.zeros(solver.m))
             (du_0,), (du,) = (plant.call(solver.moved, geometry["J"], x) for x in (dull, change))
             # energy a x^2 + b x + c of the share x; it is positive at 1 and not at 0
             c, e = np.vecdot(lam_0, u + 0.5 * du_0), np.vecdot(lam, u + 0.5 * du)
@@ -441,19 +440,23 @@ class _Step:
         return self.when(gains, damped, change, lam, residual)
 
     def solve(
-        self, geometry: Mapping[str, Array], v_free: Array, posed: Sequence[Array], start: Array
+        self, geometry: Mapping[str, Array], v: Array, posed: Sequence[Array], start: Array, base: Array
     ) -> tuple[Array, Array, Array]:
-        """Change of the velocities by the impulses, these, and the residual in m/s.
+        """Change of the velocities v, impulses, and the residual in m/s.
 
-        ``posed`` has bias, cone and on of the units, ``start`` the impulses to begin with.
+        ``posed`` has bias, cone and on of the units, ``start`` the impulses to begin with, ``base`` those that v contains.
         """
         plant, solver = self.plant, self.solver
         given = [geometry[name] for name in ("J", "M", "L", "D", "W")]
         parts = [geometry[name] for name in ("J", "L", "D", "W")]
-        start, tolerance = plant.kept(start * 1.0, as_array(self.method.tolerance))
-        first, missed = plant.call(solver.finish, *parts, v_free, *posed, start)
+        v, start, base, tolerance = plant.kept(v * 1.0, start * 1.0, base * 1.0, as_array(self.method.tolerance))
+        if solver.dense:
+            change, lam, missed, poor = plant.call(solver.direct, *parts, v, *posed, start, base, tolerance)
+        else:
+            change, missed = plant.call(solver.finish, *parts, v, *posed, start, base)
+            lam, poor = start, np.where(missed > 0.0, 1.0, 0.0)
 
-        def found(first: Array, lam: Array, missed: Array) -> Sequence[Array]:
+        def found(*_: Array) -> Sequence[Array]:
             def body(done: Array, *iterated: Array) -> Sequence[Array]:
                 (open_,) = plant.kept(np.where(done > 0.0, 0.0, 1.0))
                 fixed = (*given, v_free, *posed, tolerance)
@@ -461,13 +464,16 @@ class _Step:
                 (poor,) = plant.kept(state[-1] * 1.0)
                 return plant.changed(solver.search, state, *fixed, *state, poor)
 
-            good = np.where(missed > 0.0, 0.0, 1.0)
-            begin = (good, v_free + first, lam * 1.0, as_array(EPS), as_array(1.0), np.zeros(plant.nv), as_array(0.0))
+            response = [geometry[name] for name in ("J", "L", "D")]
+            (less,), (first,) = (plant.call(solver.respond, *response, x) for x in (base, start))
+            (v_free,) = plant.kept(v - less)
+            none = np.zeros(plant.nv)
+            begin = (as_array(0.0), v_free + first, start * 1.0, as_array(EPS), as_array(1.0), none, as_array(0.0))
             _, _, lam, *_ = plant.repeat(self.method.iterations, body, *begin, ends=True)
-            change, residual = plant.call(solver.finish, *parts, v_free, *posed, lam)
+            change, residual = plant.call(solver.finish, *parts, v, *posed, lam, base)
             return change, lam, residual
 
-        change, lam, residual = self.when(np.where(missed > 0.0, 1.0, 0.0), found, first, start, missed)
+        change, lam, residual = self.when(poor, found, change, lam, missed)
         return change, lam, residual
 
     def booked(self, end: PlantState, work: Array) -> PlantState:
