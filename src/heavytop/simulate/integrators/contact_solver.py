@@ -6,9 +6,13 @@ Wanted are v and the impulses lam in the rows u = J v + bias of contacts with
 
 where P projects each unit: a normal impulse on lam_n >= 0, its friction on the disc |lam_t| <= mu lam_n, dry friction on its interval; rows that are
 held keep their value. The second equation holds for any r > 0 if and only if u and lam obey Signorini's and Coulomb's laws (Alart and Curnier
-1991). With the impulses of the last round lam_k on the right-hand side, the first equation is solved for v by Newton's method with the exact,
+1991).
+
+Where there are no more rows than velocities, W = J M^-1 J^T is formed and tried first: rows that the last impulses show to act come to rest. If no
+contact slides and W is regular there, its factorisation solves the problem, and the residual proves it (:attr:`ContactSolver.direct`). All others are
+iterated. With the impulses of the last round lam_k on the right-hand side, the first equation is solved for v by Newton's method with the exact,
 nonsymmetric Jacobian ``M + J^T D J``, D the derivative of P; then lam_k moves on. This converges to the rigid solution, not to a soft one, and where
-the impulses are not unique it stays near the most even ones. Neither W = J M^-1 J^T nor its inverse is formed.
+the impulses are not unique it stays near the most even ones. The unknowns are the velocities; W is not needed.
 
 r = eps w with the mean w of the diagonal of W in a unit. A small eps converges in few rounds of lam_k, a large one in few of Newton's: each
 trajectory raises its own where the line search stalls, and lowers it where lam_k converges slowly.
@@ -19,8 +23,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from heavytop._arrays import Array, as_array, from_sx, symbol, to_sx
 from heavytop.compile import Traced, trace_of
@@ -96,7 +98,9 @@ class ContactSolver:
         pairs = [(a, b) for a in range(self.m) for b in range(a, self.m)] if self.dense else own
         pairs = [(a, b) for a, b in pairs if not halves[a].keys().isdisjoint(halves[b])]
         self._places = {pair: k for k, pair in enumerate(pairs)}
-        compliance = [sum((x * halves[b][k] for k, x in scaled[a].items() if k in halves[b]), self.SX(0.0)) for a, b in pairs]
+        compliance = [
+            sum((x * halves[b][k] for k, x in scaled[a].items() if k in halves[b]), self.SX(0.0)) for a, b in pairs
+        ]
         outputs: dict[str, Array] = {
             "gap": rows.gaps,
             "J": self._column([J[i, j] for i, j in self._entries]),
@@ -236,14 +240,14 @@ class ContactSolver:
 
     @cached_property
     def moved(self) -> Traced:
-        """(J, change) -> J change (m,): the change of the velocities in the rows by that of v."""
-        inputs, s = self._symbols("J", change=self.nv)
-        rows = [_product(row, s["change"], self.SX(0.0)) for row in self._rows(s)]
-        return trace_of("change in rows", inputs, {"du": self._column(rows)})
+        """(J, v) -> J v (m,): velocities in the rows."""
+        inputs, s = self._symbols("J", v=self.nv)
+        rows = [_product(row, s["v"], self.SX(0.0)) for row in self._rows(s)]
+        return trace_of("velocities in rows", inputs, {"u": self._column(rows)})
 
     @cached_property
     def prepare(self) -> Traced:
-        """(gap, J, drift, W, mu, v, gap_0, u_0, left, held, slid, steady, lag, tau, share) -> bias, cone, on, in the middle of a span tau.
+        """(gap, J, drift, W, mu, v, gap_0, u_0, left, held, slid, steady, lag, tau, share) -> bias, cone, on, J v, in the middle of a span tau.
 
         v are the velocities before the impulses, gap_0 and u_0 gaps and velocities in the rows at the start of the span, whose change until now
         is taken to happen once more. So a contact ends the span on or in front of the surface with
@@ -274,18 +278,18 @@ class ContactSolver:
             share=None,
         )
         choose, tau, zero, one = casadi.if_else, s["tau"][0], self.SX(0.0), self.SX(1.0)
-        u = [_product(row, s["v"], s["drift"][i]) for i, row in enumerate(self._rows(s))]
-        change = [a - b for a, b in zip(u, s["u_0"], strict=True)]
+        before = [_product(row, s["v"], zero) for row in self._rows(s)]
+        change = [a + b - c for a, b, c in zip(before, s["drift"], s["u_0"], strict=True)]
         compliances, bias, cone, on = self._compliances(s), list(s["drift"]), [], []
         for k, unit in enumerate(self.units):
             first, mu = unit.first, s["mu"][k]
             cone.append(mu * tau if unit.kind == DRY else mu)
             on.append(choose(s["left"][k] > 0.0, zero, one) if unit.kind == POINT else one)
             if unit.gap is not None:
-                before, ahead = s["gap_0"][unit.gap], s["gap"][unit.gap] + tau**3 * s["lag"][unit.gap]
-                kept = (1.0 - s["share"][0]) * before
+                first_gap, ahead = s["gap_0"][unit.gap], s["gap"][unit.gap] + tau**3 * s["lag"][unit.gap]
+                kept = (1.0 - s["share"][0]) * first_gap
                 if unit.kind == POINT:
-                    kept = choose(s["held"][k] > 0.0, kept, casadi.fmin(before, 0.0))
+                    kept = choose(s["held"][k] > 0.0, kept, casadi.fmin(first_gap, 0.0))
                 bias[first] = bias[first] + (2.0 / tau) * (ahead - kept) + 0.5 * change[first]
             elif unit.kind == HELD:
                 bias[first] = bias[first] + change[first]
@@ -301,19 +305,19 @@ class ContactSolver:
             share = choose(slides, 1.0 - HIT * explained / choose(slides, speed, one), zero)
             for i in sideways:
                 bias[i] = bias[i] + change[i] + share * s["u_0"][i]
-        columns = {"bias": bias, "cone": cone, "on": on}
+        columns = {"bias": bias, "cone": cone, "on": on, "before": before}
         return trace_of("prepare contacts", inputs, {name: self._column(x) for name, x in columns.items()})
 
-    def _problem(self, free: str, /, *names: str, **more: int | None) -> tuple[dict[str, Array], Mapping[str, list[Any]]]:
-        """Inputs of functions that solve: the problem in v and lam; ``free`` is the name of the velocities without impulses."""
+    def _problem(self, *names: str, **more: int | None) -> tuple[dict[str, Array], Mapping[str, list[Any]]]:
+        """Inputs of functions that solve: the problem in v and lam."""
         units = dict.fromkeys(("cone", "on"), self.count)
-        return self._symbols(*names, **{free: self.nv, "bias": self.m, **units, **more})
+        return self._symbols(*names, **{"bias": self.m, **units, **more})
 
     @cached_property
     def improve(self) -> Traced:
         """One round with the full step of Newton's method.
 
-        (J, M, L, D, W, v_free, bias, cone, on, tolerance, done, v, lam, eps, waited, step, poor, going) -> the seven from done to poor.
+        (J, M, L, D, W, bias, cone, on, v_free, tolerance, done, v, lam, eps, waited, step, poor, going) -> the seven from done to poor.
         Where the step does not lower the residual it is ``poor``, and nothing else changes.
         """
         import casadi
@@ -367,7 +371,7 @@ class ContactSolver:
         """Inputs of a round."""
         numbers = dict.fromkeys(("tolerance", "done"))
         state = {"v": self.nv, "lam": self.m, "eps": None, "waited": None, "step": self.nv, "poor": None, "going": None}
-        return self._problem("v_free", "J", "M", "L", "D", "W", **numbers, **state)
+        return self._problem("J", "M", "L", "D", "W", v_free=self.nv, **numbers, **state)
 
     def _outputs(self, results: Mapping[str, list[Any]]) -> dict[str, Array]:
         numbers = ("done", "eps", "waited", "poor")
@@ -377,17 +381,16 @@ class ContactSolver:
     def direct(self) -> Traced:
         """The solution if no contact slides and W is regular, without iteration; only where W is ``dense``.
 
-        (J, L, D, W, v, bias, cone, on, lam, base, tolerance) -> (change, lam, residual, poor). Which rows act is what the projection of the given lam
-        shows; they come to rest. The result is ``poor`` where it does not solve the problem or a contact would slide.
+        (J, L, D, W, bias, cone, on, before, lam, base, tolerance) -> (change, after, lam, residual, poor). The projection of the given lam
+        shows which rows act; they come to rest. The result is ``poor`` where it does not solve the problem or a contact would slide.
         """
         import casadi
 
-        inputs, s = self._problem("v", "J", "L", "D", "W", lam=self.m, base=self.m, tolerance=None)
+        inputs, s = self._problem("J", "L", "D", "W", before=self.m, lam=self.m, base=self.m, tolerance=None)
         choose, zero, one = casadi.if_else, self.SX(0.0), self.SX(1.0)
-        rows, compliances = self._rows(s), self._compliances(s)
-        before = [_product(row, s["v"], zero) for row in rows]
+        compliances = self._compliances(s)
         pushed = self._coupled(s, [a - b for a, b in zip(s["lam"], s["base"], strict=True)])
-        u = [a + b + c for a, b, c in zip(before, s["bias"], pushed, strict=True)]
+        u = [a + b + c for a, b, c in zip(s["before"], s["bias"], pushed, strict=True)]
         acts, target, poor = [], [], zero
         for unit, force in zip(self.units, self._forces(s, u, [1.0 / w for w in compliances]), strict=True):
             acts += [force.slopes.get((a, a), zero) for a in range(unit.size)]
@@ -406,22 +409,24 @@ class ContactSolver:
         lam = [a + b + c for a, b, c in zip(s["lam"], change, solved, strict=True)]
         change, residual, after = self._finished({**s, "lam": lam})
         speed = zero
-        for x, y in zip(before, after, strict=True):
+        for x, y in zip(s["before"], after, strict=True):
             speed = casadi.fmax(speed, casadi.fmax(casadi.fabs(x), casadi.fabs(y)))
         good = casadi.logic_and(residual <= AIM * s["tolerance"][0] + ROUNDING * speed, regular)
         numbers = {"residual": residual, "poor": choose(casadi.logic_and(good, casadi.logic_not(poor)), zero, one)}
-        columns = {"change": self._column(change), "lam": self._column(lam)}
+        columns = {"change": self._column(change), "after": self._column(after), "lam": self._column(lam)}
         return trace_of("solve contacts", inputs, columns | {name: from_sx(x, ()) for name, x in numbers.items()})
 
     @cached_property
     def finish(self) -> Traced:
-        """(J, L, D, W, v, bias, cone, on, lam, base) -> (change, residual).
+        """(J, L, D, W, bias, cone, on, before, lam, base) -> (change, after, residual).
 
-        ``change`` = M^-1 J^T (lam - base) exactly, so that momentum balances; ``residual`` is the natural map |lam - P(lam - u / w)| w in m/s.
+        ``change`` = M^-1 J^T (lam - base) exactly, so that momentum balances; it leads from the velocities J v = ``before`` in the rows to ``after``.
+        ``residual`` is the natural map |lam - P(lam - u / w)| w in m/s.
         """
-        inputs, s = self._problem("v", "J", "L", "D", "W", lam=self.m, base=self.m)
-        change, residual, _ = self._finished(s)
-        return trace_of("finish contacts", inputs, {"change": self._column(change), "residual": from_sx(residual, ())})
+        inputs, s = self._problem("J", "L", "D", "W", before=self.m, lam=self.m, base=self.m)
+        change, residual, after = self._finished(s)
+        columns = {"change": self._column(change), "after": self._column(after)}
+        return trace_of("finish contacts", inputs, {**columns, "residual": from_sx(residual, ())})
 
     def _finished(self, s: Mapping[str, list[Any]]) -> tuple[list[Any], Any, list[Any]]:
         """Change of v by lam - base, residual, and the velocities in the rows without bias."""
@@ -430,8 +435,7 @@ class ContactSolver:
         J, compliances = self._rows(s), self._compliances(s)
         added = [a - b for a, b in zip(s["lam"], s["base"], strict=True)]
         change = self._factors(s).solve(_transposed_product(J, added, self.nv))
-        v = [x + y for x, y in zip(s["v"], change, strict=True)]
-        after = [_product(row, v, self.SX(0.0)) for row in J]
+        after = [_product(row, change, x) for row, x in zip(J, s["before"], strict=True)]
         u = [x + b for x, b in zip(after, s["bias"], strict=True)]
         residual = self.SX(0.0)
         for k, force in enumerate(self._forces(s, u, [1.0 / w for w in compliances])):
@@ -440,24 +444,8 @@ class ContactSolver:
         return change, residual, after
 
     @cached_property
-    def account(self) -> Traced:
-        """(J, v, v_new, lam) -> (normal, friction) work ``lam . J (v + v_new) / 2`` in J of impulses lam."""
-        inputs, s = self._symbols("J", v=self.nv, v_new=self.nv, lam=self.m)
-        J, zero = self._rows(s), self.SX(0.0)
-        mean = [0.5 * (a + b) for a, b in zip(s["v"], s["v_new"], strict=True)]
-        normal, friction = zero, zero
-        for unit in self.units:
-            for a, i in enumerate(unit.rows):
-                work = s["lam"][i] * _product(J[i], mean, zero)
-                if a == 0 and unit.kind != DRY:
-                    normal = normal + work
-                else:
-                    friction = friction + work
-        return trace_of("account contacts", inputs, {"normal": from_sx(normal, ()), "friction": from_sx(friction, ())})
-
-    @cached_property
     def turn(self) -> Traced:
-        """(J, L, D, W, drift, v, v_new, u_0, lam, cone) -> the share of a span after which sliding first stops; 1 if it does not.
+        """(J, L, D, W, drift, before, after, u_0, lam, cone) -> the share of a span after which sliding first stops; 1 if it does not.
 
         Where a contact ends at rest or against its velocity u_0 at the start, its friction was less than the cone, or reversed. With all of the
         cone against u_0 it stops earlier: where the velocity, linear in time, is least.
@@ -465,11 +453,11 @@ class ContactSolver:
         import casadi
 
         inputs, s = self._symbols(
-            "J", "L", "D", "W", "drift", v=self.nv, v_new=self.nv, u_0=self.m, lam=self.m, cone=self.count
+            "J", "L", "D", "W", "drift", before=self.m, after=self.m, u_0=self.m, lam=self.m, cone=self.count
         )
         J, one, zero = self._rows(s), self.SX(1.0), self.SX(0.0)
-        doubled = [a + b for a, b in zip(s["v"], s["v_new"], strict=True)]
-        end = [_product(row, doubled, 2.0 * b - u) for row, b, u in zip(J, s["drift"], s["u_0"], strict=True)]
+        columns = (s[name] for name in ("before", "after", "drift", "u_0"))
+        end = [a + b + 2.0 * c - u for a, b, c, u in zip(*columns, strict=True)]
         turns, push, compliances = [], [zero] * self.m, self._compliances(s)
         for k, unit in enumerate(self.units):
             sideways = self.sideways(unit)
@@ -508,21 +496,22 @@ class ContactSolver:
 
     @cached_property
     def gain(self) -> Traced:
-        """(J, W, drift, mu, v, v_free, lam) -> the largest gain of Painleve among contacts that press and slide.
+        """(W, drift, mu, u_0, before, lam) -> the largest gain of Painleve among contacts that press and slide.
 
         With the unit velocity s of sliding it is mu W_nt s / W_nn: from 1 on, friction presses a contact together faster than the normal impulse
-        separates it. It slides if it does so faster than free acceleration explains.
+        separates it. It slides if its velocity u_0 at the start of the span is more than free acceleration, which leads to J v = ``before`` in half
+        of it, explains.
         """
         import casadi
 
-        inputs, s = self._symbols("J", "W", "drift", "mu", v=self.nv, v_free=self.nv, lam=self.m)
-        J, gain = self._rows(s), self.SX(0.0)
+        inputs, s = self._symbols("W", "drift", "mu", u_0=self.m, before=self.m, lam=self.m)
+        gain = self.SX(0.0)
         for k, unit in enumerate(self.units):
             if unit.kind != POINT or unit.size != 3:
                 continue
             places = (unit.first + 1, unit.first + 2)
-            u = [_product(J[i], s["v"], s["drift"][i]) for i in places]
-            change = [_product(J[i], s["v_free"], s["drift"][i]) - x for i, x in zip(places, u, strict=True)]
+            u = [s["u_0"][i] for i in places]
+            change = [2.0 * (s["before"][i] + s["drift"][i] - x) for i, x in zip(places, u, strict=True)]
             square = u[0] * u[0] + u[1] * u[1]
             slides = square > HIT**2 * (change[0] * change[0] + change[1] * change[1])
             slides = casadi.logic_and(slides, s["lam"][unit.first] > 0.0)
