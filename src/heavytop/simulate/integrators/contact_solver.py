@@ -343,7 +343,7 @@ class ContactSolver:
         best, found = along(SEARCHED[0])
         fine = casadi.logic_or(best <= (1.0 - ENOUGH) * state.square, best * state.largest <= state.aim * state.aim)
         going = s["going"][0] > 0.0
-        results = state.concluded(casadi.logic_and(going, fine), step, self.SX(SEARCHED[0]), best, found)
+        results = state.concluded(casadi.logic_and(going, fine), step, self.SX(SEARCHED[0]), best, found, self.SX(0.0))
         results["step"] = [casadi.if_else(going, new, old) for new, old in zip(step, s["step"], strict=True)]
         results["poor"] = [casadi.if_else(going, casadi.if_else(fine, self.SX(0.0), 1.0), 0.0)]
         return trace_of("improve contacts", inputs, self._outputs(results))
@@ -363,7 +363,8 @@ class ContactSolver:
             best, chosen = casadi.if_else(fine, best, value), casadi.if_else(fine, chosen, fraction)
             found = [casadi.if_else(fine, old, new) for old, new in zip(found, made, strict=True)]
             fine = casadi.logic_or(fine, value <= (1.0 - ENOUGH * fraction) * state.square)
-        results = state.concluded(s["going"][0] > 0.0, s["step"], chosen, best, found)
+        stuck = casadi.logic_not(fine)
+        results = state.concluded(s["going"][0] > 0.0, s["step"], chosen, best, found, stuck)
         results |= {name: list(s[name]) for name in ("step", "poor")}
         return trace_of("search contacts", inputs, self._outputs(results))
 
@@ -496,15 +497,15 @@ class ContactSolver:
 
     @cached_property
     def gain(self) -> Traced:
-        """(W, drift, mu, u_0, before, lam) -> the largest gain of Painleve among contacts that press and slide.
+        """(W, drift, mu, u_0, before, lam, closed) -> the largest gain of Painleve among contacts that press and slide.
 
         With the unit velocity s of sliding it is mu W_nt s / W_nn: from 1 on, friction presses a contact together faster than the normal impulse
         separates it. It slides if its velocity u_0 at the start of the span is more than free acceleration, which leads to J v = ``before`` in half
-        of it, explains.
+        of it, explains. What was not ``closed`` at the start touches down, and its impulse exists whatever the gain.
         """
         import casadi
 
-        inputs, s = self._symbols("W", "drift", "mu", u_0=self.m, before=self.m, lam=self.m)
+        inputs, s = self._symbols("W", "drift", "mu", u_0=self.m, before=self.m, lam=self.m, closed=self.count)
         gain = self.SX(0.0)
         for k, unit in enumerate(self.units):
             if unit.kind != POINT or unit.size != 3:
@@ -514,7 +515,8 @@ class ContactSolver:
             change = [2.0 * (s["before"][i] + s["drift"][i] - x) for i, x in zip(places, u, strict=True)]
             square = u[0] * u[0] + u[1] * u[1]
             slides = square > HIT**2 * (change[0] * change[0] + change[1] * change[1])
-            slides = casadi.logic_and(slides, s["lam"][unit.first] > 0.0)
+            presses = casadi.logic_and(s["closed"][k] > 0.0, s["lam"][unit.first] > 0.0)
+            slides = casadi.logic_and(slides, presses)
             speed = casadi.sqrt(casadi.if_else(slides, square, 1.0))
             across = self._block(s, unit, 0, 1) * u[0] + self._block(s, unit, 0, 2) * u[1]
             own = s["mu"][k] * across / (speed * casadi.if_else(slides, self._block(s, unit, 0, 0), 1.0))
@@ -562,9 +564,12 @@ class _Round:
         return tried
 
     def concluded(
-        self, going: Any, step: Sequence[Any], chosen: Any, best: Any, found: Sequence[Any]
+        self, going: Any, step: Sequence[Any], chosen: Any, best: Any, found: Sequence[Any], stuck: Any
     ) -> dict[str, list[Any]]:
-        """The state of the iteration after a fraction ``chosen`` of the step, where ``going``."""
+        """The state of the iteration after a fraction ``chosen`` of the step, where ``going``.
+
+        If it is ``stuck`` with the largest regularisation, it begins again without impulses.
+        """
         import casadi
 
         solver, s, choose = self.solver, self.s, casadi.if_else
@@ -579,10 +584,15 @@ class _Round:
         slow = casadi.logic_and(inner, waiting > SLOW * s["waited"][0])
         eps_new = choose(chosen < STALLED, raised, choose(slow, lowered, eps))
         moves = casadi.logic_and(going, inner)
+        again = casadi.logic_and(
+            casadi.logic_and(going, stuck), casadi.logic_and(eps >= LARGEST_EPS, casadi.logic_not(done))
+        )
+        moved = [old + choose(going, chosen * y, solver.SX(0.0)) for old, y in zip(s["v"], step, strict=True)]
+        lam = [choose(moves, new, old) for new, old in zip(found, s["lam"], strict=True)]
         return {
             "done": [choose(going, choose(done, solver.SX(1.0), 0.0), s["done"][0])],
-            "v": [old + choose(going, chosen * y, solver.SX(0.0)) for old, y in zip(s["v"], step, strict=True)],
-            "lam": [choose(moves, new, old) for new, old in zip(found, s["lam"], strict=True)],
+            "v": [choose(again, first, v) for first, v in zip(s["v_free"], moved, strict=True)],
+            "lam": [choose(again, solver.SX(0.0), x) for x in lam],
             "eps": [choose(going, eps_new, eps)],
             "waited": [choose(moves, waiting, s["waited"][0])],
         }

@@ -319,15 +319,20 @@ class _Step:
         (u,) = plant.call(solver.velocities, begin.q, begin.v, plant.p_at(elapsed))
         geometry = self.geometry(middle.q, half)
         rows = [geometry[name] for name in ("gap", "J", "drift", "W", "mu")]
-        *posed, before = plant.call(solver.prepare, *rows, middle.v, gap, u, fast, held, slid, steady, lag, tau, share)
+        given = (middle.v, gap, u, fast, held, slid, steady, lag, tau, share)
+        bias, cone, on, before = plant.call(solver.prepare, *rows, *given)
         none = np.zeros(solver.m)
-        change, after, lam, residual = self.solve(geometry, middle.v, before, posed, steady * tau, none)
+        change, after, lam, residual = self.solve(geometry, middle.v, before, (bias, cone, on), steady * tau, none)
         (v,) = plant.kept(middle.v + change)
         normal, friction = self.work(before, after, lam)
         parts = (geometry[name] for name in ("W", "drift", "mu"))
-        (gain,) = plant.call(solver.gain, *parts, u, before, lam)
+        closed = [
+            np.where(held[k] > 0.0, 1.0, 0.0 if unit.gap is None else np.where(gap[unit.gap] <= DEPTH, 1.0, 0.0))
+            for k, unit in enumerate(solver.units)
+        ]
+        (gain,) = plant.call(solver.gain, *parts, u, before, lam, vector(*closed))
         parts = (geometry[name] for name in ("J", "L", "D", "W", "drift"))
-        (turn,) = plant.call(solver.turn, *parts, before, after, u, lam, posed[1])
+        (turn,) = plant.call(solver.turn, *parts, before, after, u, lam, cone)
         end = self.flow(middle.replaced(v=v), None, 0.5 * share, half)
         return end, lam, normal, friction, residual, gain, turn
 
