@@ -501,7 +501,7 @@ class ContactSolver:
 
         With the unit velocity s of sliding it is mu W_nt s / W_nn: from 1 on, friction presses a contact together faster than the normal impulse
         separates it. It slides if its velocity u_0 at the start of the span is more than free acceleration, which leads to J v = ``before`` in half
-        of it, explains. What was not ``closed`` at the start touches down, and its impulse exists whatever the gain.
+        of it, explains. Contacts that were not ``closed`` at the start touch down, and their impulses exist for any gain.
         """
         import casadi
 

@@ -494,7 +494,7 @@ class _Step:
             (v_free,) = plant.kept(v - less)
             none = np.zeros(plant.nv)
             begin = (as_array(0.0), v_free + first, start * 1.0, as_array(EPS), as_array(1.0), none, as_array(0.0))
-            _, _, lam, *_ = plant.repeat(self.method.iterations, body, *begin, ends=True)
+            lam = plant.repeat(self.method.iterations, body, *begin, ends=True)[2]
             change, after, residual = plant.call(solver.finish, *parts, *posed, before, lam, base)
             return change, after, lam, residual
 
