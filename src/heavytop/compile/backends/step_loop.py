@@ -20,6 +20,8 @@ from heavytop.compile.program import Program
 from heavytop.compile.schedule import STEP, TIME, Call, Item, Layout, Repeat, Schedule, in_order
 
 HEAD = ("count", "scratch", "first", "begin", "end", "final", "every", "start_time", "step_size", "failed")
+USUAL_ROUNDS = 3
+"""Rounds of a repetition that ends by itself, by which the length of native calls is chosen."""
 
 
 def word_names(layout: Layout) -> list[str]:
@@ -82,13 +84,14 @@ def driver_module(
 
 
 def _operations(items: Sequence[Item], programs: Mapping[str, Program]) -> int:
-    """Scalar operations of calls, with all rounds of repetitions."""
+    """Scalar operations of calls, with all rounds of repetitions; of those that end by themselves with the usual ones."""
     total = 0
     for item in items:
         if isinstance(item, Call):
             total += programs[item.function].operations
         else:
-            total += item.times * _operations(item.body, programs)
+            rounds = item.times if item.done is None else min(item.times, USUAL_ROUNDS)
+            total += rounds * _operations(item.body, programs)
     return total
 
 

@@ -6,9 +6,13 @@ Wanted are v and the impulses lam in the rows u = J v + bias of contacts with
 
 where P projects each unit: a normal impulse on lam_n >= 0, its friction on the disc |lam_t| <= mu lam_n, dry friction on its interval; rows that are
 held keep their value. The second equation holds for any r > 0 if and only if u and lam obey Signorini's and Coulomb's laws (Alart and Curnier
-1991). With the impulses of the last round lam_k on the right-hand side, the first equation is solved for v by Newton's method with the exact,
+1991).
+
+Where there are no more rows than velocities, W = J M^-1 J^T is formed and tried first: rows that the last impulses show to act come to rest. If no
+contact slides and W is regular there, its factorisation solves the problem, and the residual proves it (:attr:`ContactSolver.direct`). All others are
+iterated. With the impulses of the last round lam_k on the right-hand side, the first equation is solved for v by Newton's method with the exact,
 nonsymmetric Jacobian ``M + J^T D J``, D the derivative of P; then lam_k moves on. This converges to the rigid solution, not to a soft one, and where
-the impulses are not unique it stays near the most even ones. Neither W = J M^-1 J^T nor its inverse is formed.
+the impulses are not unique it stays near the most even ones. The unknowns are the velocities; W is not needed.
 
 r = eps w with the mean w of the diagonal of W in a unit. A small eps converges in few rounds of lam_k, a large one in few of Newton's: each
 trajectory raises its own where the line search stalls, and lowers it where lam_k converges slowly.
@@ -20,12 +24,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from heavytop._arrays import Array, from_sx, symbol, to_sx
+from heavytop._arrays import Array, as_array, from_sx, symbol, to_sx
 from heavytop.compile import Traced, trace_of
 from heavytop.simulate.integrators.newton import factorised, least_degree
-from heavytop.system import DRY, HELD, POINT, ContactRows, RowUnit, SparseLDL
+from heavytop.system import DRY, HELD, POINT, ContactRows, RowUnit, SparseLDL, minimum_degree
 
 EPS = 1e-2
 """Regularisation relative to the compliance of a unit, at the start of a step."""
@@ -48,15 +50,18 @@ TURNED = 1e-3
 """Share of a span below which sliding stops at its begin."""
 AIM = 1e-4
 """Share of the tolerance that the iteration aims at."""
+SINGULAR = 1e-9
+"""Pivot of W relative to its entry of the diagonal from which contacts count as redundant."""
 ROUNDING = 1e-14
 """Relative rounding of velocities in the rows."""
 
 
 class ConeProjection(NamedTuple):
-    """Projection of one unit: impulses in its rows, and derivatives -r d lam/d u by (row, row)."""
+    """Projection of one unit: impulses in its rows, derivatives -r d lam/d u by (row, row), and whether it slips, for contacts with friction."""
 
     impulses: list[Any]
     slopes: dict[tuple[int, int], Any]
+    slips: Any = None
 
 
 class ContactSolver:
@@ -81,20 +86,20 @@ class ContactSolver:
         self._order, self._mass = ldl.order, [(i, j) for i in range(self.nv) for j in ldl.rows[i] if j >= i]
         self._lower = [(k, i) for k in ldl.order for i in ldl.factors[k]]
         self._entries = [(i, j) for i in range(self.m) for j in range(self.nv) if not J[i, j].is_zero()]
-        ends = np.cumsum([0, *(unit.size**2 for unit in self.units)])
-        self._places: dict[RowUnit, int] = {unit: int(end) for unit, end in zip(self.units, ends, strict=False)}
-        self._blocks = [(a, b) for unit in self.units for a in unit.rows for b in unit.rows]
+        self.dense = self.m <= self.nv
+        """Whether all of W is formed: with fewer rows than velocities the impulses are unique unless contacts are redundant."""
         rows_of_J: list[dict[int, Any]] = [{} for _ in range(self.m)]
         for i, j in self._entries:
             rows_of_J[i][j] = J[i, j]
         factors = _Factors(ldl.order, ldl.factors, ldl.inverse_pivots)
         halves = [factors.forward(row) for row in rows_of_J]
+        scaled = [{k: x * factors.inverse_pivots[k] for k, x in half.items()} for half in halves]
+        own = [(a, b) for unit in self.units for a in unit.rows for b in unit.rows if a <= b]
+        pairs = [(a, b) for a in range(self.m) for b in range(a, self.m)] if self.dense else own
+        pairs = [(a, b) for a, b in pairs if not halves[a].keys().isdisjoint(halves[b])]
+        self._places = {pair: k for k, pair in enumerate(pairs)}
         compliance = [
-            sum(
-                (x * factors.inverse_pivots[k] * halves[b][k] for k, x in halves[a].items() if k in halves[b]),
-                self.SX(0.0),
-            )
-            for a, b in self._blocks
+            sum((x * halves[b][k] for k, x in scaled[a].items() if k in halves[b]), self.SX(0.0)) for a, b in pairs
         ]
         outputs: dict[str, Array] = {
             "gap": rows.gaps,
@@ -152,14 +157,28 @@ class ContactSolver:
             factors[k][i] = value
         return _Factors(self._order, factors, dict(enumerate(s["D"])))
 
+    def _coupling(self, s: Mapping[str, list[Any]], i: int, j: int) -> Any:
+        """The entry of W in the rows i and j."""
+        place = self._places.get((min(i, j), max(i, j)))
+        return self.SX(0.0) if place is None else s["W"][place]
+
+    def _coupled(self, s: Mapping[str, list[Any]], x: Sequence[Any]) -> list[Any]:
+        """W x."""
+        total = [self.SX(0.0)] * self.m
+        for (i, j), place in self._places.items():
+            total[i] = total[i] + s["W"][place] * x[j]
+            if i != j:
+                total[j] = total[j] + s["W"][place] * x[i]
+        return total
+
     def _block(self, s: Mapping[str, list[Any]], unit: RowUnit, a: int, b: int) -> Any:
         """W between the rows a and b of a unit."""
-        return s["W"][self._places[unit] + a * unit.size + b]
+        return self._coupling(s, unit.first + a, unit.first + b)
 
     def compliance(self, W: Array, unit: RowUnit) -> Array:
         """Mean diagonal entry of W in a unit."""
-        place, size = self._places[unit], unit.size
-        return sum((W[place + a * (size + 1)] for a in range(size)), 0.0 * W[place]) / size
+        own = [W[place] for i in unit.rows if (place := self._places.get((i, i))) is not None]
+        return sum(own, as_array(0.0)) / unit.size
 
     def _compliances(self, s: Mapping[str, list[Any]]) -> list[Any]:
         """Mean diagonal entry w of W in each unit."""
@@ -199,7 +218,8 @@ class ContactSolver:
                 unit_entry = 1.0 if a == b else 0.0
                 slopes[1 + a, 1 + b] = active * choose(slips, share * (unit_entry - d[a] * d[b]), self.SX(unit_entry))
             slopes[1 + a, 0] = choose(casadi.logic_and(push, slips), cone * d[a], zero)
-        return ConeProjection([normal, share * y[1] * active, share * y[2] * active], slopes)
+        impulses = [normal, share * y[1] * active, share * y[2] * active]
+        return ConeProjection(impulses, slopes, casadi.logic_and(push, slips))
 
     def _forces(self, s: Mapping[str, list[Any]], u: list[Any], stiff: list[Any]) -> list[ConeProjection]:
         """P(lam - u / r) of all units, with ``stiff`` 1 / r."""
@@ -220,14 +240,14 @@ class ContactSolver:
 
     @cached_property
     def moved(self) -> Traced:
-        """(J, change) -> J change (m,): the change of the velocities in the rows by that of v."""
-        inputs, s = self._symbols("J", change=self.nv)
-        rows = [_product(row, s["change"], self.SX(0.0)) for row in self._rows(s)]
-        return trace_of("change in rows", inputs, {"du": self._column(rows)})
+        """(J, v) -> J v (m,): velocities in the rows."""
+        inputs, s = self._symbols("J", v=self.nv)
+        rows = [_product(row, s["v"], self.SX(0.0)) for row in self._rows(s)]
+        return trace_of("velocities in rows", inputs, {"u": self._column(rows)})
 
     @cached_property
     def prepare(self) -> Traced:
-        """(gap, J, drift, W, mu, v, gap_0, u_0, left, held, slid, steady, lag, tau, share) -> bias, cone, on, in the middle of a span tau.
+        """(gap, J, drift, W, mu, v, gap_0, u_0, left, held, slid, steady, lag, tau, share) -> bias, cone, on, J v, in the middle of a span tau.
 
         v are the velocities before the impulses, gap_0 and u_0 gaps and velocities in the rows at the start of the span, whose change until now
         is taken to happen once more. So a contact ends the span on or in front of the surface with
@@ -258,18 +278,18 @@ class ContactSolver:
             share=None,
         )
         choose, tau, zero, one = casadi.if_else, s["tau"][0], self.SX(0.0), self.SX(1.0)
-        u = [_product(row, s["v"], s["drift"][i]) for i, row in enumerate(self._rows(s))]
-        change = [a - b for a, b in zip(u, s["u_0"], strict=True)]
+        before = [_product(row, s["v"], zero) for row in self._rows(s)]
+        change = [a + b - c for a, b, c in zip(before, s["drift"], s["u_0"], strict=True)]
         compliances, bias, cone, on = self._compliances(s), list(s["drift"]), [], []
         for k, unit in enumerate(self.units):
             first, mu = unit.first, s["mu"][k]
             cone.append(mu * tau if unit.kind == DRY else mu)
             on.append(choose(s["left"][k] > 0.0, zero, one) if unit.kind == POINT else one)
             if unit.gap is not None:
-                before, ahead = s["gap_0"][unit.gap], s["gap"][unit.gap] + tau**3 * s["lag"][unit.gap]
-                kept = (1.0 - s["share"][0]) * before
+                first_gap, ahead = s["gap_0"][unit.gap], s["gap"][unit.gap] + tau**3 * s["lag"][unit.gap]
+                kept = (1.0 - s["share"][0]) * first_gap
                 if unit.kind == POINT:
-                    kept = choose(s["held"][k] > 0.0, kept, casadi.fmin(before, 0.0))
+                    kept = choose(s["held"][k] > 0.0, kept, casadi.fmin(first_gap, 0.0))
                 bias[first] = bias[first] + (2.0 / tau) * (ahead - kept) + 0.5 * change[first]
             elif unit.kind == HELD:
                 bias[first] = bias[first] + change[first]
@@ -285,19 +305,19 @@ class ContactSolver:
             share = choose(slides, 1.0 - HIT * explained / choose(slides, speed, one), zero)
             for i in sideways:
                 bias[i] = bias[i] + change[i] + share * s["u_0"][i]
-        columns = {"bias": bias, "cone": cone, "on": on}
+        columns = {"bias": bias, "cone": cone, "on": on, "before": before}
         return trace_of("prepare contacts", inputs, {name: self._column(x) for name, x in columns.items()})
 
     def _problem(self, *names: str, **more: int | None) -> tuple[dict[str, Array], Mapping[str, list[Any]]]:
         """Inputs of functions that solve: the problem in v and lam."""
         units = dict.fromkeys(("cone", "on"), self.count)
-        return self._symbols(*names, **{"v_free": self.nv, "bias": self.m, **units, **more})
+        return self._symbols(*names, **{"bias": self.m, **units, **more})
 
     @cached_property
     def improve(self) -> Traced:
         """One round with the full step of Newton's method.
 
-        (J, M, L, D, W, v_free, bias, cone, on, tolerance, done, v, lam, eps, waited, step, poor, going) -> the seven from done to poor.
+        (J, M, L, D, W, bias, cone, on, v_free, tolerance, done, v, lam, eps, waited, step, poor, going) -> the seven from done to poor.
         Where the step does not lower the residual it is ``poor``, and nothing else changes.
         """
         import casadi
@@ -323,7 +343,7 @@ class ContactSolver:
         best, found = along(SEARCHED[0])
         fine = casadi.logic_or(best <= (1.0 - ENOUGH) * state.square, best * state.largest <= state.aim * state.aim)
         going = s["going"][0] > 0.0
-        results = state.concluded(casadi.logic_and(going, fine), step, self.SX(SEARCHED[0]), best, found)
+        results = state.concluded(casadi.logic_and(going, fine), step, self.SX(SEARCHED[0]), best, found, self.SX(0.0))
         results["step"] = [casadi.if_else(going, new, old) for new, old in zip(step, s["step"], strict=True)]
         results["poor"] = [casadi.if_else(going, casadi.if_else(fine, self.SX(0.0), 1.0), 0.0)]
         return trace_of("improve contacts", inputs, self._outputs(results))
@@ -343,7 +363,8 @@ class ContactSolver:
             best, chosen = casadi.if_else(fine, best, value), casadi.if_else(fine, chosen, fraction)
             found = [casadi.if_else(fine, old, new) for old, new in zip(found, made, strict=True)]
             fine = casadi.logic_or(fine, value <= (1.0 - ENOUGH * fraction) * state.square)
-        results = state.concluded(s["going"][0] > 0.0, s["step"], chosen, best, found)
+        stuck = casadi.logic_not(fine)
+        results = state.concluded(s["going"][0] > 0.0, s["step"], chosen, best, found, stuck)
         results |= {name: list(s[name]) for name in ("step", "poor")}
         return trace_of("search contacts", inputs, self._outputs(results))
 
@@ -351,50 +372,81 @@ class ContactSolver:
         """Inputs of a round."""
         numbers = dict.fromkeys(("tolerance", "done"))
         state = {"v": self.nv, "lam": self.m, "eps": None, "waited": None, "step": self.nv, "poor": None, "going": None}
-        return self._problem("J", "M", "L", "D", "W", **numbers, **state)
+        return self._problem("J", "M", "L", "D", "W", v_free=self.nv, **numbers, **state)
 
     def _outputs(self, results: Mapping[str, list[Any]]) -> dict[str, Array]:
         numbers = ("done", "eps", "waited", "poor")
         return {name: from_sx(x[0], ()) if name in numbers else self._column(x) for name, x in results.items()}
 
     @cached_property
-    def finish(self) -> Traced:
-        """(J, L, D, W, v_free, bias, cone, on, lam) -> (change, residual).
+    def direct(self) -> Traced:
+        """The solution if no contact slides and W is regular, without iteration; only where W is ``dense``.
 
-        ``change`` = M^-1 J^T lam exactly, so that momentum balances; ``residual`` is the natural map |lam - P(lam - u / w)| w in m/s.
+        (J, L, D, W, bias, cone, on, before, lam, base, tolerance) -> (change, after, lam, residual, poor). The projection of the given lam
+        shows which rows act; they come to rest. The result is ``poor`` where it does not solve the problem or a contact would slide.
         """
         import casadi
 
-        inputs, s = self._problem("J", "L", "D", "W", lam=self.m)
+        inputs, s = self._problem("J", "L", "D", "W", before=self.m, lam=self.m, base=self.m, tolerance=None)
+        choose, zero, one = casadi.if_else, self.SX(0.0), self.SX(1.0)
+        compliances = self._compliances(s)
+        pushed = self._coupled(s, [a - b for a, b in zip(s["lam"], s["base"], strict=True)])
+        u = [a + b + c for a, b, c in zip(s["before"], s["bias"], pushed, strict=True)]
+        acts, target, poor = [], [], zero
+        for unit, force in zip(self.units, self._forces(s, u, [1.0 / w for w in compliances]), strict=True):
+            acts += [force.slopes.get((a, a), zero) for a in range(unit.size)]
+            target += [x if unit.kind == DRY else zero for x in force.impulses]
+            if force.slips is not None:
+                poor = casadi.logic_or(poor, force.slips)
+        acts = [on if (i, i) in self._places else zero for i, on in enumerate(acts)]
+        change = [choose(on > 0.0, zero, x - y) for on, x, y in zip(acts, target, s["lam"], strict=True)]
+        right = [choose(on > 0.0, -a - b, zero) for on, a, b in zip(acts, u, self._coupled(s, change), strict=True)]
+        matrix: list[dict[int, Any]] = [{i: one} for i in range(self.m)]
+        for (i, j), place in self._places.items():
+            acting = acts[i] > 0.0 if i == j else casadi.logic_and(acts[i] > 0.0, acts[j] > 0.0)
+            matrix[i][j] = matrix[j][i] = choose(acting, s["W"][place], one if i == j else zero)
+        order = minimum_degree([set(row) - {i} for i, row in enumerate(matrix)], range(self.m))
+        solved, regular = _definite_solution(matrix, order, right)
+        lam = [a + b + c for a, b, c in zip(s["lam"], change, solved, strict=True)]
+        change, residual, after = self._finished({**s, "lam": lam})
+        speed = zero
+        for x, y in zip(s["before"], after, strict=True):
+            speed = casadi.fmax(speed, casadi.fmax(casadi.fabs(x), casadi.fabs(y)))
+        good = casadi.logic_and(residual <= AIM * s["tolerance"][0] + ROUNDING * speed, regular)
+        numbers = {"residual": residual, "poor": choose(casadi.logic_and(good, casadi.logic_not(poor)), zero, one)}
+        columns = {"change": self._column(change), "after": self._column(after), "lam": self._column(lam)}
+        return trace_of("solve contacts", inputs, columns | {name: from_sx(x, ()) for name, x in numbers.items()})
+
+    @cached_property
+    def finish(self) -> Traced:
+        """(J, L, D, W, bias, cone, on, before, lam, base) -> (change, after, residual).
+
+        ``change`` = M^-1 J^T (lam - base) exactly, so that momentum balances; it leads from the velocities J v = ``before`` in the rows to ``after``.
+        ``residual`` is the natural map |lam - P(lam - u / w)| w in m/s.
+        """
+        inputs, s = self._problem("J", "L", "D", "W", before=self.m, lam=self.m, base=self.m)
+        change, residual, after = self._finished(s)
+        columns = {"change": self._column(change), "after": self._column(after)}
+        return trace_of("finish contacts", inputs, {**columns, "residual": from_sx(residual, ())})
+
+    def _finished(self, s: Mapping[str, list[Any]]) -> tuple[list[Any], Any, list[Any]]:
+        """Change of v by lam - base, residual, and the velocities in the rows without bias."""
+        import casadi
+
         J, compliances = self._rows(s), self._compliances(s)
-        change = self._factors(s).solve(_transposed_product(J, s["lam"], self.nv))
-        v = [x + y for x, y in zip(s["v_free"], change, strict=True)]
-        u = [_product(row, v, s["bias"][i]) for i, row in enumerate(J)]
+        added = [a - b for a, b in zip(s["lam"], s["base"], strict=True)]
+        change = self._factors(s).solve(_transposed_product(J, added, self.nv))
+        after = [_product(row, change, x) for row, x in zip(J, s["before"], strict=True)]
+        u = [x + b for x, b in zip(after, s["bias"], strict=True)]
         residual = self.SX(0.0)
         for k, force in enumerate(self._forces(s, u, [1.0 / w for w in compliances])):
             for a, i in enumerate(self.units[k].rows):
                 residual = casadi.fmax(residual, casadi.fabs(s["lam"][i] - force.impulses[a]) * compliances[k])
-        return trace_of("finish contacts", inputs, {"change": self._column(change), "residual": from_sx(residual, ())})
-
-    @cached_property
-    def account(self) -> Traced:
-        """(J, v, v_new, lam) -> (normal, friction) work ``lam . J (v + v_new) / 2`` in J of impulses lam."""
-        inputs, s = self._symbols("J", v=self.nv, v_new=self.nv, lam=self.m)
-        J, zero = self._rows(s), self.SX(0.0)
-        mean = [0.5 * (a + b) for a, b in zip(s["v"], s["v_new"], strict=True)]
-        normal, friction = zero, zero
-        for unit in self.units:
-            for a, i in enumerate(unit.rows):
-                work = s["lam"][i] * _product(J[i], mean, zero)
-                if a == 0 and unit.kind != DRY:
-                    normal = normal + work
-                else:
-                    friction = friction + work
-        return trace_of("account contacts", inputs, {"normal": from_sx(normal, ()), "friction": from_sx(friction, ())})
+        return change, residual, after
 
     @cached_property
     def turn(self) -> Traced:
-        """(J, L, D, W, drift, v, v_new, u_0, lam, cone) -> the share of a span after which sliding first stops; 1 if it does not.
+        """(J, L, D, W, drift, before, after, u_0, lam, cone) -> the share of a span after which sliding first stops; 1 if it does not.
 
         Where a contact ends at rest or against its velocity u_0 at the start, its friction was less than the cone, or reversed. With all of the
         cone against u_0 it stops earlier: where the velocity, linear in time, is least.
@@ -402,11 +454,11 @@ class ContactSolver:
         import casadi
 
         inputs, s = self._symbols(
-            "J", "L", "D", "W", "drift", v=self.nv, v_new=self.nv, u_0=self.m, lam=self.m, cone=self.count
+            "J", "L", "D", "W", "drift", before=self.m, after=self.m, u_0=self.m, lam=self.m, cone=self.count
         )
         J, one, zero = self._rows(s), self.SX(1.0), self.SX(0.0)
-        doubled = [a + b for a, b in zip(s["v"], s["v_new"], strict=True)]
-        end = [_product(row, doubled, 2.0 * b - u) for row, b, u in zip(J, s["drift"], s["u_0"], strict=True)]
+        columns = (s[name] for name in ("before", "after", "drift", "u_0"))
+        end = [a + b + 2.0 * c - u for a, b, c, u in zip(*columns, strict=True)]
         turns, push, compliances = [], [zero] * self.m, self._compliances(s)
         for k, unit in enumerate(self.units):
             sideways = self.sideways(unit)
@@ -422,16 +474,21 @@ class ContactSolver:
             for i in sideways:
                 against = -most * s["u_0"][i] / casadi.if_else(stops, speed, one)
                 push[i] = casadi.if_else(stops, against - s["lam"][i], zero)
-        dv = self._factors(s).solve(_transposed_product(J, push, self.nv))
-        share = one
+        if self.dense:
+            pushed = self._coupled(s, push)
+        else:
+            dv = self._factors(s).solve(_transposed_product(J, push, self.nv))
+            pushed = [_product(row, dv, zero) for row in J]
+        share, some = one, zero
         for sideways, stops in turns:
-            change = {i: _product(J[i], dv, end[i] - s["u_0"][i]) for i in sideways}
+            some = casadi.logic_or(some, stops)
+            change = {i: pushed[i] + end[i] - s["u_0"][i] for i in sideways}
             square = sum((x * x for x in change.values()), zero)
             along = sum((-s["u_0"][i] * x for i, x in change.items()), zero)
             own = along / casadi.if_else(stops, square, one)
             inside = casadi.logic_and(stops, casadi.logic_and(own > TURNED, own < 1.0 - TURNED))
             share = casadi.fmin(share, casadi.if_else(inside, own, one))
-        return trace_of("turn of contacts", inputs, {"share": from_sx(share, ())})
+        return trace_of("turn of contacts", inputs, {"share": from_sx(casadi.if_else(some, share, one), ())})
 
     @staticmethod
     def sideways(unit: RowUnit) -> list[int]:
@@ -440,24 +497,26 @@ class ContactSolver:
 
     @cached_property
     def gain(self) -> Traced:
-        """(J, W, drift, mu, v, v_free, lam) -> the largest gain of Painleve among contacts that press and slide.
+        """(W, drift, mu, u_0, before, lam, closed) -> the largest gain of Painleve among contacts that press and slide.
 
         With the unit velocity s of sliding it is mu W_nt s / W_nn: from 1 on, friction presses a contact together faster than the normal impulse
-        separates it. It slides if it does so faster than free acceleration explains.
+        separates it. It slides if its velocity u_0 at the start of the span is more than free acceleration, which leads to J v = ``before`` in half
+        of it, explains. Contacts that were not ``closed`` at the start touch down, and their impulses exist for any gain.
         """
         import casadi
 
-        inputs, s = self._symbols("J", "W", "drift", "mu", v=self.nv, v_free=self.nv, lam=self.m)
-        J, gain = self._rows(s), self.SX(0.0)
+        inputs, s = self._symbols("W", "drift", "mu", u_0=self.m, before=self.m, lam=self.m, closed=self.count)
+        gain = self.SX(0.0)
         for k, unit in enumerate(self.units):
             if unit.kind != POINT or unit.size != 3:
                 continue
             places = (unit.first + 1, unit.first + 2)
-            u = [_product(J[i], s["v"], s["drift"][i]) for i in places]
-            change = [_product(J[i], s["v_free"], s["drift"][i]) - x for i, x in zip(places, u, strict=True)]
+            u = [s["u_0"][i] for i in places]
+            change = [2.0 * (s["before"][i] + s["drift"][i] - x) for i, x in zip(places, u, strict=True)]
             square = u[0] * u[0] + u[1] * u[1]
             slides = square > HIT**2 * (change[0] * change[0] + change[1] * change[1])
-            slides = casadi.logic_and(slides, s["lam"][unit.first] > 0.0)
+            presses = casadi.logic_and(s["closed"][k] > 0.0, s["lam"][unit.first] > 0.0)
+            slides = casadi.logic_and(slides, presses)
             speed = casadi.sqrt(casadi.if_else(slides, square, 1.0))
             across = self._block(s, unit, 0, 1) * u[0] + self._block(s, unit, 0, 2) * u[1]
             own = s["mu"][k] * across / (speed * casadi.if_else(slides, self._block(s, unit, 0, 0), 1.0))
@@ -505,9 +564,12 @@ class _Round:
         return tried
 
     def concluded(
-        self, going: Any, step: Sequence[Any], chosen: Any, best: Any, found: Sequence[Any]
+        self, going: Any, step: Sequence[Any], chosen: Any, best: Any, found: Sequence[Any], stuck: Any
     ) -> dict[str, list[Any]]:
-        """The state of the iteration after a fraction ``chosen`` of the step, where ``going``."""
+        """The state of the iteration after a fraction ``chosen`` of the step, where ``going``.
+
+        If it is ``stuck`` with the largest regularisation, it begins again without impulses.
+        """
         import casadi
 
         solver, s, choose = self.solver, self.s, casadi.if_else
@@ -522,10 +584,15 @@ class _Round:
         slow = casadi.logic_and(inner, waiting > SLOW * s["waited"][0])
         eps_new = choose(chosen < STALLED, raised, choose(slow, lowered, eps))
         moves = casadi.logic_and(going, inner)
+        again = casadi.logic_and(
+            casadi.logic_and(going, stuck), casadi.logic_and(eps >= LARGEST_EPS, casadi.logic_not(done))
+        )
+        moved = [old + choose(going, chosen * y, solver.SX(0.0)) for old, y in zip(s["v"], step, strict=True)]
+        lam = [choose(moves, new, old) for new, old in zip(found, s["lam"], strict=True)]
         return {
             "done": [choose(going, choose(done, solver.SX(1.0), 0.0), s["done"][0])],
-            "v": [old + choose(going, chosen * y, solver.SX(0.0)) for old, y in zip(s["v"], step, strict=True)],
-            "lam": [choose(moves, new, old) for new, old in zip(found, s["lam"], strict=True)],
+            "v": [choose(again, first, v) for first, v in zip(s["v_free"], moved, strict=True)],
+            "lam": [choose(again, solver.SX(0.0), x) for x in lam],
             "eps": [choose(going, eps_new, eps)],
             "waited": [choose(moves, waiting, s["waited"][0])],
         }
@@ -560,6 +627,28 @@ class _Factors:
             for i, factor in self.factors[k].items():
                 x[k] = x[k] - factor * x[i]
         return [x[k] for k in range(len(right))]
+
+
+def _definite_solution(rows: list[dict[int, Any]], order: Sequence[int], right: list[Any]) -> tuple[list[Any], Any]:
+    """x of a symmetric positive definite system, and whether its pivots are well above rounding; changes ``rows``."""
+    import casadi
+
+    one, regular = casadi.SX(1.0), casadi.SX(1.0)
+    factors: dict[int, dict[int, Any]] = {}
+    inverse: dict[int, Any] = {}
+    scales, left = {k: SINGULAR * rows[k][k] for k in order}, set(order)
+    for k in order:
+        left.discard(k)
+        fine = rows[k][k] > scales[k]
+        regular = casadi.logic_and(regular, fine)
+        inverse[k] = 1.0 / casadi.if_else(fine, rows[k][k], one)
+        below = {i: x for i, x in rows[k].items() if i in left}
+        factors[k] = {i: x * inverse[k] for i, x in below.items()}
+        for i, factor in factors[k].items():
+            for j, x in below.items():
+                if j >= i:
+                    rows[i][j] = rows[j][i] = rows[i][j] - factor * x if j in rows[i] else -factor * x
+    return _Factors(order, factors, inverse).solve(right), regular
 
 
 def _entries(x: Array) -> list[Any]:

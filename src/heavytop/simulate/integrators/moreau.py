@@ -244,7 +244,7 @@ class _Step:
         needed = taken * np.maximum(near, struck)
 
         def closed(v: Array, *_: Array) -> Sequence[Array]:
-            return self.close(end, v, elapsed_1, gap_1, impulse, hits, struck, held, slid)
+            return self.close(end, v, elapsed_1, gap_1, impulse, hits, struck, held, slid, tau * np.abs(first.v))
 
         free = (end.v * 1.0, impulse * 1.0, np.zeros(3), zero, np.zeros(solver.count), np.zeros(solver.count), none)
         v_1, total, more, late_residual, held_1, slid_1, lasting = self.when(needed, closed, *free)
@@ -319,14 +319,20 @@ class _Step:
         (u,) = plant.call(solver.velocities, begin.q, begin.v, plant.p_at(elapsed))
         geometry = self.geometry(middle.q, half)
         rows = [geometry[name] for name in ("gap", "J", "drift", "W", "mu")]
-        posed = plant.call(solver.prepare, *rows, middle.v, gap, u, fast, held, slid, steady, lag, tau, share)
-        change, lam, residual = self.solve(geometry, middle.v, posed, steady * tau)
+        given = (middle.v, gap, u, fast, held, slid, steady, lag, tau, share)
+        bias, cone, on, before = plant.call(solver.prepare, *rows, *given)
+        none = np.zeros(solver.m)
+        change, after, lam, residual = self.solve(geometry, middle.v, before, (bias, cone, on), steady * tau, none)
         (v,) = plant.kept(middle.v + change)
-        normal, friction = plant.call(solver.account, geometry["J"], middle.v, v, lam)
-        parts = (geometry[name] for name in ("J", "W", "drift", "mu"))
-        (gain,) = plant.call(solver.gain, *parts, begin.v, 2.0 * middle.v - begin.v, lam)
+        normal, friction = self.work(before, after, lam)
+        parts = (geometry[name] for name in ("W", "drift", "mu"))
+        closed = [
+            np.where(held[k] > 0.0, 1.0, 0.0 if unit.gap is None else np.where(gap[unit.gap] <= DEPTH, 1.0, 0.0))
+            for k, unit in enumerate(solver.units)
+        ]
+        (gain,) = plant.call(solver.gain, *parts, u, before, lam, vector(*closed))
         parts = (geometry[name] for name in ("J", "L", "D", "W", "drift"))
-        (turn,) = plant.call(solver.turn, *parts, middle.v, v, u, lam, posed[1])
+        (turn,) = plant.call(solver.turn, *parts, before, after, u, lam, cone)
         end = self.flow(middle.replaced(v=v), None, 0.5 * share, half)
         return end, lam, normal, friction, residual, gain, turn
 
@@ -341,14 +347,17 @@ class _Step:
         struck: Array,
         held: Array,
         slid: Array,
+        fall: Array,
     ) -> Sequence[Array]:
         """Impacts at the end of a span, and velocities in the rows of closed contacts corrected there.
 
+        ``fall`` is the size of the change of v in the span without contacts.
         Returns v, all impulses of the span, work (normal, friction, closing), residual, units that are closed and that slide, lasting impulses.
         """
         plant, solver = self.plant, self.solver
         geometry = self.geometry(end.q, c)
-        (u,) = plant.call(solver.velocities, end.q, v, plant.p_at(c))
+        (before,) = plant.call(solver.moved, geometry["J"], v)
+        (u,) = plant.kept(before + geometry["drift"])
         bias, on, slips, start, rebounds = [geometry["drift"][i] for i in range(solver.m)], [], [], [], []
         for k, unit in enumerate(solver.units):
             own = [lam[i] for i in unit.rows]
@@ -378,13 +387,11 @@ class _Step:
             start += [closed * smooth * x for x in own]
         bias_, on_, start_, slips_ = plant.kept(*(vector(*x) for x in (bias, on, start, slips)))
         (rebounds_,) = plant.kept(vector(*rebounds))
-        (push,) = plant.call(solver.respond, geometry["J"], geometry["L"], geometry["D"], start_)
-        (v_free,) = plant.kept(v - push)
-        change, total, residual = self.solve(geometry, v_free, (bias_, geometry["mu"], on_), start_)
-        change, total, residual = self.passive(geometry, v, u, on_, struck, change, total, residual)
-        size = ROUNDING * (np.abs(v_free) + np.abs(change))
-        v_1, added = plant.kept(np.where(np.abs(v_free + change) > size, v_free + change, 0.0), total - start_)
-        normal, friction = plant.call(solver.account, geometry["J"], v, v_1, added)
+        found = self.solve(geometry, v, before, (bias_, geometry["mu"], on_), start_, start_)
+        change, after, total, residual = self.passive(geometry, v, before, u, on_, struck, *found)
+        size = ROUNDING * (np.abs(v) + np.abs(change) + fall)
+        v_1, added = plant.kept(np.where(np.abs(v + change) > size, v + change, 0.0), total - start_)
+        normal, friction = self.work(before, after, added)
         held_1, slid_1, lasting = [], [], []
         for k, unit in enumerate(solver.units):
             i = unit.first
@@ -403,72 +410,96 @@ class _Step:
         work = vector(np.where(hit, normal, 0.0), np.where(hit, friction, 0.0), np.where(hit, 0.0, normal + friction))
         return v_1, lam + added, work, residual, vector(*held_1), vector(*slid_1), vector(*lasting)
 
+    def work(self, before: Array, after: Array, lam: Array) -> list[Array]:
+        """Normal and friction work ``lam . J (v + v_new) / 2`` in J of impulses, with the velocities J v in the rows ``before`` and ``after``."""
+        normal, friction = as_array(0.0), as_array(0.0)
+        for unit in self.solver.units:
+            for i in unit.rows:
+                work = 0.5 * lam[i] * (before[i] + after[i])
+                if i == unit.first and unit.kind != DRY:
+                    normal = normal + work
+                else:
+                    friction = friction + work
+        return self.plant.kept(normal, friction)
+
     def passive(
         self,
         geometry: Mapping[str, Array],
         v: Array,
+        before: Array,
         u: Array,
         on: Array,
         struck: Array,
         change: Array,
+        after: Array,
         lam: Array,
         residual: Array,
     ) -> list[Array]:
-        """The change of v, impulses and residual of an impact, with the part of its rebound that releases no energy.
+        """The solution of an impact (as :meth:`solve` returns it) with the part of its rebound that releases no energy.
 
         With friction, Newton's law may return more energy than there was. Without restitution it never does, and all mixtures of both solutions
         obey Coulomb's law: the energy lam . (u- + u+) / 2 is a quadratic function of the share of the first one.
         """
-        plant, solver = self.plant, self.solver
-
-        (du,) = plant.call(solver.moved, geometry["J"], change)
-        gained = np.vecdot(lam, u + 0.5 * du)
+        plant = self.plant
+        gained = np.vecdot(lam, u + 0.5 * (after - before))
         (gains,) = plant.kept(np.where(np.logical_and(struck > 0.0, gained > 0.0), 1.0, 0.0))
 
-        def damped(change: Array, lam: Array, residual: Array) -> Sequence[Array]:
+        def damped(change: Array, after: Array, lam: Array, residual: Array) -> Sequence[Array]:
             bias, cone = geometry["drift"], geometry["mu"]
-            dull, lam_0, missed = self.solve(geometry, v, (bias, cone, on), lam)
-            (du_0,), (du,) = (plant.call(solver.moved, geometry["J"], x) for x in (dull, change))
+            dull, after_0, lam_0, missed = self.solve(
+                geometry, v, before, (bias, cone, on), lam, np.zeros(self.solver.m)
+            )
+            du_0, du = after_0 - before, after - before
             # energy a x^2 + b x + c of the share x; it is positive at 1 and not at 0
             c, e = np.vecdot(lam_0, u + 0.5 * du_0), np.vecdot(lam, u + 0.5 * du)
             a = 0.5 * np.vecdot(lam - lam_0, du - du_0)
             b = e - c - a
             share = -2.0 * c / (b + np.sqrt(np.maximum(b * b - 4.0 * a * c, 0.0)) + TINY)
             share = np.minimum(np.maximum(share, 0.0), 1.0)
-            mixed = (dull + share * (change - dull), lam_0 + share * (lam - lam_0), np.maximum(residual, missed))
-            return plant.kept(*mixed)
+            mixed = [y + share * (x - y) for x, y in ((change, dull), (after, after_0), (lam, lam_0))]
+            return plant.kept(*mixed, np.maximum(residual, missed))
 
-        return self.when(gains, damped, change, lam, residual)
+        return self.when(gains, damped, change, after, lam, residual)
 
     def solve(
-        self, geometry: Mapping[str, Array], v_free: Array, posed: Sequence[Array], start: Array
-    ) -> tuple[Array, Array, Array]:
-        """Change of the velocities by the impulses, these, and the residual in m/s.
+        self, geometry: Mapping[str, Array], v: Array, before: Array, posed: Sequence[Array], start: Array, base: Array
+    ) -> tuple[Array, Array, Array, Array]:
+        """Change of the velocities v, velocities in the rows after it, impulses, and the residual in m/s.
 
-        ``posed`` has bias, cone and on of the units, ``start`` the impulses to begin with.
+        ``before`` are the velocities J v in the rows, ``posed`` has bias, cone and on of the units, ``start`` the impulses to begin with, ``base``
+        those that v contains.
         """
         plant, solver = self.plant, self.solver
         given = [geometry[name] for name in ("J", "M", "L", "D", "W")]
         parts = [geometry[name] for name in ("J", "L", "D", "W")]
-        start, tolerance = plant.kept(start * 1.0, as_array(self.method.tolerance))
-        first, missed = plant.call(solver.finish, *parts, v_free, *posed, start)
+        tolerance, v, before, start, base = plant.kept(
+            as_array(self.method.tolerance), *(x * 1.0 for x in (v, before, start, base))
+        )
+        if solver.dense:
+            change, after, lam, missed, poor = plant.call(solver.direct, *parts, *posed, before, start, base, tolerance)
+        else:
+            change, after, missed = plant.call(solver.finish, *parts, *posed, before, start, base)
+            lam, poor = start, np.where(missed > 0.0, 1.0, 0.0)
 
-        def found(first: Array, lam: Array, missed: Array) -> Sequence[Array]:
+        def found(*_: Array) -> Sequence[Array]:
             def body(done: Array, *iterated: Array) -> Sequence[Array]:
                 (open_,) = plant.kept(np.where(done > 0.0, 0.0, 1.0))
-                fixed = (*given, v_free, *posed, tolerance)
+                fixed = (*given, *posed, v_free, tolerance)
                 state = plant.changed(solver.improve, (done, *iterated), *fixed, done, *iterated, open_)
                 (poor,) = plant.kept(state[-1] * 1.0)
                 return plant.changed(solver.search, state, *fixed, *state, poor)
 
-            good = np.where(missed > 0.0, 0.0, 1.0)
-            begin = (good, v_free + first, lam * 1.0, as_array(EPS), as_array(1.0), np.zeros(plant.nv), as_array(0.0))
-            _, _, lam, *_ = plant.repeat(self.method.iterations, body, *begin, ends=True)
-            change, residual = plant.call(solver.finish, *parts, v_free, *posed, lam)
-            return change, lam, residual
+            response = [geometry[name] for name in ("J", "L", "D")]
+            (less,), (first,) = (plant.call(solver.respond, *response, x) for x in (base, start))
+            (v_free,) = plant.kept(v - less)
+            none = np.zeros(plant.nv)
+            begin = (as_array(0.0), v_free + first, start * 1.0, as_array(EPS), as_array(1.0), none, as_array(0.0))
+            lam = plant.repeat(self.method.iterations, body, *begin, ends=True)[2]
+            change, after, residual = plant.call(solver.finish, *parts, *posed, before, lam, base)
+            return change, after, lam, residual
 
-        change, lam, residual = self.when(np.where(missed > 0.0, 1.0, 0.0), found, first, start, missed)
-        return change, lam, residual
+        change, after, lam, residual = self.when(poor, found, change, after, lam, missed)
+        return change, after, lam, residual
 
     def booked(self, end: PlantState, work: Array) -> PlantState:
         """The end with the energy that contacts took."""
