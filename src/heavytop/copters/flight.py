@@ -16,7 +16,7 @@ from heavytop.copters.composition import LAW_NAMES, ROBUST, Composition, Conditi
 from heavytop.copters.maneuvers import Maneuver, as_maneuver
 from heavytop.copters.robust_controller import agile_law, robust_controller
 from heavytop.copters.rotor_plant import RotorPlant
-from heavytop.copters.stacks.lockstep import last_lines
+from heavytop.copters.stacks.program import last_lines
 from heavytop.copters.vehicle import COMMANDED, Vehicle
 from heavytop.errors import HeavytopError
 from heavytop.functions import Portable

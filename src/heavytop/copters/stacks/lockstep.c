@@ -19,10 +19,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -62,6 +64,7 @@ static int ports_from(const char *text, int *ports)
 
 __attribute__((constructor)) static void begin(void)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no firmware outlives its simulation */
     const char *link = getenv("HEAVYTOP_LINK");
     if (!link) return;
     link_fd = atoi(link);
