@@ -21,7 +21,7 @@ import numpy as np
 from heavytop.copters.stacks.attitude import quaternion_wxyz
 from heavytop.copters.stacks.earth import HOME, place_on_earth, pressure_at
 from heavytop.copters.stacks.program import PATIENCE, SLICE, STARTUP, Patience, Program, new_folder, program_file, tail
-from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
+from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks, Vector3
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
@@ -289,7 +289,7 @@ class Px4Link:
         return round(latitude * 1e7), round(longitude * 1e7), round(altitude * 1e3)
 
     def _gps(self, time: int, seen: Measurements) -> Any:
-        vn, ve, vd = (round(100 * v) for v in (seen.velocity[0], -seen.velocity[1], -seen.velocity[2]))
+        vn, ve, vd = _shorts(100.0, seen.velocity)
         course = round(100 * (degrees(np.arctan2(ve, vn)) % 360.0)) % 36000
         speed = round(sqrt(vn * vn + ve * ve))
         return self.dialect.MAVLink_hil_gps_message(time, 3, *self._place(seen), 30, 40, speed, vn, ve, vd, course, 12)
@@ -297,11 +297,7 @@ class Px4Link:
     def _state(self, time: int, seen: Measurements) -> Any:
         w, x, y, z = quaternion_wxyz(seen.R)
         p, q, r = seen.gyro
-        v = [round(100 * c) for c in (seen.velocity[0], -seen.velocity[1], -seen.velocity[2])]
-        f = [
-            min(max(round(c / 9.80665 * 1000), -32768), 32767)
-            for c in (seen.specific_force[0], -seen.specific_force[1], -seen.specific_force[2])
-        ]
+        v, f = _shorts(100.0, seen.velocity), _shorts(1000.0 / 9.80665, seen.specific_force)
         return self.dialect.MAVLink_hil_state_quaternion_message(
             time, [w, x, -y, -z], p, -q, -r, *self._place(seen), *v, 0, 0, *f
         )  # fmt: skip
@@ -346,3 +342,9 @@ class Px4Link:
                 part.close()
         if self.program is not None:
             self.program.close()
+
+
+def _shorts(scale: float, vector: Vector3) -> list[int]:
+    """A vector in axes x, y to the left, z up as whole numbers of 16 bits in axes x, y to the right, z down."""
+    x, y, z = vector
+    return [min(max(round(scale * c), -32767), 32767) for c in (x, -y, -z)]
