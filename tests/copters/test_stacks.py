@@ -26,7 +26,7 @@ import heavytop as ht
 from heavytop import copters
 from heavytop.copters import Rotor, fly, maneuvers, multicopter, quadcopter, stacks
 from heavytop.copters.propulsion import typical_propulsion
-from heavytop.errors import ControlError, FileFormatError, SimulationError, UnknownNameError
+from heavytop.errors import ControlError, FileFormatError, ModelError, SimulationError, UnknownNameError
 from heavytop.geometry import so3
 from heavytop.show import flight_report
 from heavytop.simulate import Ending
@@ -763,16 +763,37 @@ def test_a_killed_firmware_is_an_outcome(craft) -> None:
     assert "signal 11" in flight.outcome.message
 
 
+def own_quadcopter(mass: float, arm: float, moment: tuple[float, float, float], ratio: float, front: float):
+    """Four rotors, those in front at an angle (degrees) from ahead; their thrust is ``ratio`` times the weight."""
+    angles = np.radians([front, 180 - front, 180 + front, -front])
+    thrust = (0.0, ratio * mass * 9.81 / 4)
+    rotors = [
+        Rotor((arm * np.cos(a), arm * np.sin(a), 0.0), drag_ratio=spin * 0.015, thrust=thrust)
+        for a, spin in zip(angles, (1, -1, 1, -1), strict=True)
+    ]
+    return multicopter(rotors, mass, moment, name=f"own quadcopter of {mass} kg")
+
+
 @pytest.mark.stacks
-@pytest.mark.parametrize("name", ["quadcopter", "hummingbird", "racer", "crazyflie"])
-def test_raptor_recovers_vehicles_it_has_never_seen(name: str) -> None:
+@pytest.mark.parametrize(
+    "craft",
+    [
+        *("quadcopter", "quadcopter-with-load", "hummingbird", "racer", "crazyflie"),
+        own_quadcopter(2.4, 0.30, (0.03, 0.03, 0.055), 2.2, 45.0),
+        own_quadcopter(0.12, 0.07, (1.1e-4, 1.3e-4, 2.2e-4), 3.5, 50.0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("below", [False, True])
+def test_raptor_recovers_vehicles_it_has_never_seen(craft: str | copters.Vehicle, below: bool) -> None:
+    """From 2 m away, 60 degrees tilted; from below a weak vehicle (crazyflie) falls unless the goal is brought nearer."""
     pytest.importorskip("foundation_policy")
-    craft = copters.load(name)
+    craft = copters.load(craft) if isinstance(craft, str) else craft
     hover = maneuvers.hover(craft, duration=8.0)
     q = hover.start[0].copy()
-    q[:3] += (1.2, -1.0, 1.25)  # 2 m
-    q[3:12] = so3.exp(np.radians(60.0) * np.array([0.6, -0.8, 0.0])).T.reshape(-1)
-    flight = fly(craft, hover, stacks.Raptor(), rotors=True, start=(q, np.zeros(6)))
+    q[:3] += (-1.2, 1.0, -1.25) if below else (1.2, -1.0, 1.25)  # 2 m
+    q[3:12] = so3.exp(np.radians(60.0) * np.array([-1.0, 0.0, 0.0] if below else [0.6, -0.8, 0.0])).T.reshape(-1)
+    flight = fly(craft, hover, stacks.Raptor(), rotors=True, start=(q, np.zeros_like(hover.start[1])))
     assert flight.position_error[flight.t > 7.0].max() < 0.05
 
 
@@ -786,6 +807,13 @@ class Mistaken:
 
     def start(self, vehicle, first):
         return stacks.Raptor().start(self.described, first)
+
+
+def test_one_flipped_spin_is_found_before_a_flight(craft) -> None:
+    rotors = list(craft.airframe.rotors)
+    rotors[1] = replace(rotors[1], drag_ratio=-rotors[1].drag_ratio)
+    with pytest.raises(ModelError, match="rotor 2"):
+        multicopter(rotors, 0.9, (0.008, 0.008, 0.014), name="flipped")
 
 
 @pytest.mark.stacks
