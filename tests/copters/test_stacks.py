@@ -748,6 +748,33 @@ def test_betaflight_rejects_unknown_settings(craft) -> None:
 
 
 @pytest.mark.stacks
+def test_betaflight_that_is_not_armed_is_an_outcome(craft) -> None:
+    never = stacks.Betaflight(commands=("aux 0 0 0 900 910 0 0",))
+    flight = fly(craft, "hover", never, until=0.1)
+    assert flight.outcome.ending is Ending.controller_failed
+    assert "did not arm within 6 s of rest. Its last lines: bind port 5761" in flight.outcome.message
+
+
+@pytest.mark.stacks
+def test_betaflight_flies_from_a_cache_whose_path_has_spaces(craft, tmp_path: Path, monkeypatch) -> None:
+    built, cache = stacks.betaflight.executable(), tmp_path / "a cache: mine"
+    monkeypatch.setenv("HEAVYTOP_CACHE", str(cache))
+    flight = fly(craft, "hover", stacks.Betaflight(path=str(built)), until=0.1)
+    assert flight.outcome.ok, flight.outcome
+    assert list(cache.glob("stacks/eeprom-*.bin"))
+
+
+def test_betaflight_without_a_compiler_names_it(tmp_path: Path, monkeypatch) -> None:
+    if not sys.platform.startswith("linux"):
+        pytest.skip("Betaflight flies on Linux only")
+    monkeypatch.setenv("HEAVYTOP_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert stacks.found()["Betaflight"] == "needs gcc and make"
+    with pytest.raises(stacks.StackError, match="needs gcc"):
+        stacks.betaflight.executable()
+
+
+@pytest.mark.stacks
 def test_a_killed_firmware_is_an_outcome(craft) -> None:
     def pilot(seen, desired):
         if seen.t > 0.1:
