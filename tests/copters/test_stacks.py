@@ -99,6 +99,8 @@ def test_a_stack_that_fails_ends_the_flight_with_its_last_lines(craft) -> None:
     assert flight.outcome.ending is Ending.controller_failed
     assert "boom" in flight.outcome.message
     assert flight.t[-1] < 0.06
+    with pytest.raises(SimulationError, match="boom"):  # at its first sample, so that nothing was flown
+        fly(craft, "hover", Steady(0.5, fails_at=-1.0), until=0.2).show()
 
 
 def test_motors_that_fail_give_no_thrust(craft) -> None:
