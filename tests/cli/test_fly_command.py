@@ -56,6 +56,19 @@ def test_misuse_is_reported_without_a_traceback(arguments: tuple[str, ...], name
     assert "Traceback" not in result.output
 
 
+def test_firmware_that_does_not_start_is_reported_without_a_page(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ("quadcopter", "hover", "--stack", "ardupilot", "--stack-path", "/nope/arducopter", "--no-open")
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert "there is no program '/nope/arducopter'" in result.output
+    assert "Traceback" not in result.output
+    result = run(*arguments, "--json")
+    assert result.exit_code == 1
+    assert '"controller_failed"' in result.output
+    assert not list(tmp_path.iterdir())
+
+
 def test_no_browser_in_automation(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CI", "WAYLAND_DISPLAY", "SSH_CONNECTION"):
         monkeypatch.delenv(name, raising=False)

@@ -26,7 +26,7 @@ import heavytop as ht
 from heavytop import copters
 from heavytop.copters import Rotor, fly, maneuvers, multicopter, quadcopter, stacks
 from heavytop.copters.propulsion import typical_propulsion
-from heavytop.errors import ControlError, FileFormatError, SimulationError, UnknownNameError
+from heavytop.errors import ControlError, FileFormatError, ModelError, SimulationError, UnknownNameError
 from heavytop.geometry import so3
 from heavytop.show import flight_report
 from heavytop.simulate import Ending
@@ -53,6 +53,10 @@ class Steady:
 
     def close(self) -> None:
         """Nothing to end."""
+
+
+def digest(flight: copters.Flight) -> str:
+    return hashlib.sha256(flight.run.q.tobytes() + flight.run.u.tobytes()).hexdigest()
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +99,8 @@ def test_a_stack_that_fails_ends_the_flight_with_its_last_lines(craft) -> None:
     assert flight.outcome.ending is Ending.controller_failed
     assert "boom" in flight.outcome.message
     assert flight.t[-1] < 0.06
+    with pytest.raises(SimulationError, match="boom"):  # at its first sample, so that nothing was flown
+        fly(craft, "hover", Steady(0.5, fails_at=-1.0), until=0.2).show()
 
 
 def test_motors_that_fail_give_no_thrust(craft) -> None:
@@ -505,11 +511,176 @@ def test_frames_of_ardupilot_check_places_and_spins(craft) -> None:
         stacks.ardupilot.frame(multicopter(reversed_spins, 0.9, (0.008, 0.008, 0.014), name="reversed"))
 
 
+# --- doubles of the programs themselves ----------------------------------------------------------------------------------------
+
+DOUBLES = Path(__file__).parents[1] / "doubles"
+
+
+def program(folder: Path, text: str, name: str = "program") -> str:
+    """An executable script."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return str(file)
+
+
+def double(folder: Path, name: str) -> str:
+    """The double of a program where a build has the program, with the scripts that PX4 starts with."""
+    scripts = folder / "build" / "etc" / "init.d-posix"
+    scripts.mkdir(parents=True, exist_ok=True)
+    (scripts / "rcS").touch()
+    return program(folder / "build" / "bin", f'exec "{sys.executable}" "{DOUBLES / name}.py" "$@"', name)
+
+
+STARTED = {"px4": stacks.Px4, "arducopter": stacks.ArduPilot}
+
+
+def started(folder: Path, name: str) -> stacks.Stack:
+    if name == "px4":
+        pytest.importorskip("pymavlink")
+    return STARTED[name](path=double(folder, name))
+
+
+@pytest.mark.stacks
+@pytest.mark.parametrize("name", STARTED)
+def test_flights_of_programs_run_side_by_side(craft, tmp_path: Path, name: str) -> None:
+    """Each has its own ports, also where those of the first instance are taken by another simulator."""
+    stack = started(tmp_path, name)
+    taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM if name == "px4" else socket.SOCK_DGRAM)
+    with contextlib.suppress(OSError):  # perhaps it is in use anyway
+        taken.bind(("127.0.0.1", 4560 if name == "px4" else 9002))
+    flights: list[copters.Flight] = []
+    threads = [threading.Thread(target=lambda: flights.append(fly(craft, "hover", stack, until=0.2))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    taken.close()
+    assert [flight.outcome.ok for flight in flights] == [True, True], flights
+    assert all(flight.position_error.max() < 0.05 for flight in flights)
+    names = {next(line for line in flight.log if "instance" in line) for flight in flights}
+    assert len(names) == 2
+
+
+@pytest.mark.stacks
+@pytest.mark.parametrize("name", STARTED)
+@pytest.mark.parametrize(("mood", "said"), [("refuses", "did not arm"), ("crashes", "signal 6")])
+def test_programs_that_refuse_or_crash_end_the_flight(craft, tmp_path, monkeypatch, name, mood, said) -> None:
+    monkeypatch.setenv("DOUBLE", mood)
+    flight = fly(craft, "hover", started(tmp_path, name), until=0.4)
+    assert flight.outcome.ending is Ending.controller_failed
+    assert said in flight.outcome.message
+    reasons = {
+        "refuses": ("Gyros not healthy", "ekf2 missing data"),
+        "crashes": ("Internal error", "segmentation fault"),
+    }
+    assert any(reason in flight.outcome.message for reason in reasons[mood])
+
+
+@pytest.mark.stacks
+def test_frames_that_ardupilot_repeats_are_answered_once(craft, tmp_path: Path, monkeypatch) -> None:
+    """A frame comes again when the machine was busy for a second; the double fails if its time does not go on by one sample per frame."""
+    calm = fly(craft, "hover", started(tmp_path, "arducopter"), until=0.2)
+    monkeypatch.setenv("DOUBLE", "impatient")
+    flight = fly(craft, "hover", started(tmp_path, "arducopter"), until=0.2)
+    assert flight.outcome.ok, flight.outcome
+    assert digest(flight) == digest(calm)
+
+
+@pytest.mark.stacks
+@pytest.mark.parametrize("make", [stacks.Betaflight, stacks.Px4, stacks.ArduPilot])
+def test_programs_that_do_not_start_are_outcomes(craft, tmp_path: Path, monkeypatch, make) -> None:
+    if make is stacks.Px4:
+        pytest.importorskip("pymavlink")
+    monkeypatch.setattr(stacks.program.Patience, "check", quickly(stacks.program.Patience.check))
+    silent = program(tmp_path, "echo nothing to do; exec sleep 1000", "silent")
+    plain = tmp_path / "plain"
+    plain.write_text("no program")
+    cases = {
+        str(tmp_path / "absent"): "there is no program",
+        str(tmp_path): "there is no program",
+        str(plain): "not executable",
+        program(
+            tmp_path, "echo no such airframe; exit 3", "short"
+        ): "short ended with code 3. Its last lines: no such airframe",
+        silent: "within 0.5 s. Its last lines: nothing to do",
+    }
+    for path, said in cases.items():
+        flight = fly(craft, "hover", make(path=path), until=0.1)
+        assert flight.outcome.ending is Ending.controller_failed
+        assert said in flight.outcome.message, flight.outcome.message
+    assert not [name for name in running() if "silent" in name or "sleep" in name]
+
+
+def quickly(check):
+    """The check of a patience that ends after half a second."""
+
+    def checked(patience) -> None:
+        patience.seconds = 0.5
+        check(patience)
+
+    return checked
+
+
+def running() -> list[str]:
+    """Command lines of the processes that this one has started."""
+    listed = subprocess.run(
+        ["ps", "-o", "args=", "--ppid", str(os.getpid())], capture_output=True, text=True, check=False
+    )
+    return listed.stdout.splitlines()
+
+
+@pytest.mark.stacks
+@pytest.mark.parametrize("make", [stacks.Px4, stacks.ArduPilot])
+def test_ports_in_use_are_outcomes(craft, make) -> None:
+    if make is stacks.Px4:
+        pytest.importorskip("pymavlink")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        stack = make(api_port=port, port=_free_port(socket.SOCK_STREAM)) if make is stacks.Px4 else make(port=port)
+        flight = fly(craft, "hover", stack, until=0.1)
+    assert flight.outcome.ending is Ending.controller_failed
+    assert f"the UDP port {port} is in use" in flight.outcome.message.replace("or the", "the")
+
+
+ENDLESS = """
+import sys
+from heavytop.copters import fly, quadcopter, stacks
+
+def pilot(seen, desired):
+    print("flying", flush=True)
+    return stacks.Sticks(throttle=0.5)
+
+craft = quadcopter()
+stack = stacks.stack(sys.argv[1], sys.argv[2] or None)
+fly(craft, "hover", stacks.StackController(craft, stack, pilot=pilot), until=20.0)
+"""
+
+
+@pytest.mark.stacks
+@pytest.mark.parametrize("name", ["betaflight", "px4", "ardupilot"])
+def test_no_program_outlives_its_simulation(tmp_path: Path, name: str) -> None:
+    """After SIGKILL of the simulation its firmware is gone too."""
+    if name == "px4":
+        pytest.importorskip("pymavlink")
+    path = "" if name == "betaflight" else double(tmp_path, {"px4": "px4", "ardupilot": "arducopter"}[name])
+    process = processes.start(ENDLESS, name, path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "flying\n"
+    (child,) = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True
+    ).stdout.split()
+    process.kill()
+    process.communicate()
+    begin = time.monotonic()
+    while Path(f"/proc/{child}").exists() and "Z" not in Path(f"/proc/{child}/stat").read_text().split()[2]:
+        assert time.monotonic() - begin < processes.GUARD
+        time.sleep(0.05)
+
+
 # --- real programs ----------------------------------------------------------------------------------------------------------
-
-
-def digest(flight: copters.Flight) -> str:
-    return hashlib.sha256(flight.run.q.tobytes() + flight.run.u.tobytes()).hexdigest()
 
 
 @pytest.mark.stacks
@@ -579,6 +750,33 @@ def test_betaflight_rejects_unknown_settings(craft) -> None:
 
 
 @pytest.mark.stacks
+def test_betaflight_that_is_not_armed_is_an_outcome(craft) -> None:
+    never = stacks.Betaflight(commands=("aux 0 0 0 900 910 0 0",))
+    flight = fly(craft, "hover", never, until=0.1)
+    assert flight.outcome.ending is Ending.controller_failed
+    assert "did not arm within 6 s of rest. Its last lines: bind port 5761" in flight.outcome.message
+
+
+@pytest.mark.stacks
+def test_betaflight_flies_from_a_cache_whose_path_has_spaces(craft, tmp_path: Path, monkeypatch) -> None:
+    built, cache = stacks.betaflight.executable(), tmp_path / "a cache: mine"
+    monkeypatch.setenv("HEAVYTOP_CACHE", str(cache))
+    flight = fly(craft, "hover", stacks.Betaflight(path=str(built)), until=0.1)
+    assert flight.outcome.ok, flight.outcome
+    assert list(cache.glob("stacks/eeprom-*.bin"))
+
+
+def test_betaflight_without_a_compiler_names_it(tmp_path: Path, monkeypatch) -> None:
+    if not sys.platform.startswith("linux"):
+        pytest.skip("Betaflight flies on Linux only")
+    monkeypatch.setenv("HEAVYTOP_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert stacks.found()["Betaflight"] == "needs gcc and make"
+    with pytest.raises(stacks.StackError, match="needs gcc"):
+        stacks.betaflight.executable()
+
+
+@pytest.mark.stacks
 def test_a_killed_firmware_is_an_outcome(craft) -> None:
     def pilot(seen, desired):
         if seen.t > 0.1:
@@ -594,16 +792,37 @@ def test_a_killed_firmware_is_an_outcome(craft) -> None:
     assert "signal 11" in flight.outcome.message
 
 
+def own_quadcopter(mass: float, arm: float, moment: tuple[float, float, float], ratio: float, front: float):
+    """Four rotors, those in front at an angle (degrees) from ahead; their thrust is ``ratio`` times the weight."""
+    angles = np.radians([front, 180 - front, 180 + front, -front])
+    thrust = (0.0, ratio * mass * 9.81 / 4)
+    rotors = [
+        Rotor((arm * np.cos(a), arm * np.sin(a), 0.0), drag_ratio=spin * 0.015, thrust=thrust)
+        for a, spin in zip(angles, (1, -1, 1, -1), strict=True)
+    ]
+    return multicopter(rotors, mass, moment, name=f"own quadcopter of {mass} kg")
+
+
 @pytest.mark.stacks
-@pytest.mark.parametrize("name", ["quadcopter", "hummingbird", "racer", "crazyflie"])
-def test_raptor_recovers_vehicles_it_has_never_seen(name: str) -> None:
+@pytest.mark.parametrize(
+    "craft",
+    [
+        *("quadcopter", "quadcopter-with-load", "hummingbird", "racer", "crazyflie"),
+        own_quadcopter(2.4, 0.30, (0.03, 0.03, 0.055), 2.2, 45.0),
+        own_quadcopter(0.12, 0.07, (1.1e-4, 1.3e-4, 2.2e-4), 3.5, 50.0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("below", [False, True])
+def test_raptor_recovers_vehicles_it_has_never_seen(craft: str | copters.Vehicle, below: bool) -> None:
+    """From 2 m away, 60 degrees tilted; from below a weak vehicle (crazyflie) falls unless the goal is brought nearer."""
     pytest.importorskip("foundation_policy")
-    craft = copters.load(name)
+    craft = copters.load(craft) if isinstance(craft, str) else craft
     hover = maneuvers.hover(craft, duration=8.0)
     q = hover.start[0].copy()
-    q[:3] += (1.2, -1.0, 1.25)  # 2 m
-    q[3:12] = so3.exp(np.radians(60.0) * np.array([0.6, -0.8, 0.0])).T.reshape(-1)
-    flight = fly(craft, hover, stacks.Raptor(), rotors=True, start=(q, np.zeros(6)))
+    q[:3] += (-1.2, 1.0, -1.25) if below else (1.2, -1.0, 1.25)  # 2 m
+    q[3:12] = so3.exp(np.radians(60.0) * np.array([-1.0, 0.0, 0.0] if below else [0.6, -0.8, 0.0])).T.reshape(-1)
+    flight = fly(craft, hover, stacks.Raptor(), rotors=True, start=(q, np.zeros_like(hover.start[1])))
     assert flight.position_error[flight.t > 7.0].max() < 0.05
 
 
@@ -617,6 +836,13 @@ class Mistaken:
 
     def start(self, vehicle, first):
         return stacks.Raptor().start(self.described, first)
+
+
+def test_one_flipped_spin_is_found_before_a_flight(craft) -> None:
+    rotors = list(craft.airframe.rotors)
+    rotors[1] = replace(rotors[1], drag_ratio=-rotors[1].drag_ratio)
+    with pytest.raises(ModelError, match="rotor 2"):
+        multicopter(rotors, 0.9, (0.008, 0.008, 0.014), name="flipped")
 
 
 @pytest.mark.stacks

@@ -131,16 +131,18 @@ def fly(
     begin = perf_counter()
     with _progress() as report:
         flight = _fly(vehicle, maneuver, options, report)
-        report("writing the page")
-        page = _write(flight, out, save, live, every)
+        page = None
+        if len(flight.t) > 1:  # otherwise firmware did not start: only the outcome is left
+            report("writing the page")
+            page = _write(flight, out, save, live, every)
     if json:
-        _print_json(flight, page, save)
-    else:
+        _print_json(flight, page, None if page is None else save)
+    elif page is not None:
         _print(flight, perf_counter() - begin)
         if save is not None:
             typer.echo(f"run:  {save}")
         typer.echo(f"page: {page}")
-    if open_page and has_desktop():
+    if page is not None and open_page and has_desktop():
         typer.launch(page.resolve().as_uri())
     _fail_unless_finished(flight)
 
@@ -261,7 +263,7 @@ def _print(flight: Flight, seconds: float) -> None:
     )
 
 
-def _print_json(flight: Flight, page: Path, save: Path | None) -> None:
+def _print_json(flight: Flight, page: Path | None, save: Path | None) -> None:
     flown = {"vehicle": flight.vehicle.name, "maneuver": flight.maneuver.name, "law": flight.law}
     files = {"page": page, "run": save}
     print_json({**flown, "outcome": outcome_data(flight.outcome), "figures": flight.numbers(), "files": files})

@@ -17,7 +17,7 @@ from heavytop.control import BaseController, Breeze, Delayed, Integral, Noisy, O
 from heavytop.copters.maneuvers import Maneuver
 from heavytop.copters.robust_controller import TYPICAL_SENSORS, agile_law, robust_controller
 from heavytop.copters.rotor_plant import OnRotors, RotorPlant
-from heavytop.copters.stacks import StackController, is_stack
+from heavytop.copters.stacks import Stack, StackController, is_stack
 from heavytop.copters.vehicle import LAWS, Vehicle
 from heavytop.errors import ControlError, ModelError, unknown_name
 from heavytop.functions import Value, key, store
@@ -401,8 +401,10 @@ def has_sensors(controller: Any) -> bool:
     return controller is not None
 
 
-def as_law(law: str | BaseController | Callable[[Vehicle], BaseController], vehicle: Vehicle) -> str | BaseController:
-    """The name of a law, a controller, or the controller that a function returns for the vehicle."""
+def as_law(
+    law: str | BaseController | Stack | Callable[[Vehicle], BaseController], vehicle: Vehicle
+) -> str | BaseController:
+    """The name of a law, a controller, or the controller that a stack or a function returns for the vehicle."""
     if isinstance(law, str | BaseController):
         return law
     if is_stack(law):

@@ -16,7 +16,8 @@ from heavytop.copters.composition import LAW_NAMES, ROBUST, Composition, Conditi
 from heavytop.copters.maneuvers import Maneuver, as_maneuver
 from heavytop.copters.robust_controller import agile_law, robust_controller
 from heavytop.copters.rotor_plant import RotorPlant
-from heavytop.copters.stacks.lockstep import last_lines
+from heavytop.copters.stacks import Stack
+from heavytop.copters.stacks.program import last_lines
 from heavytop.copters.vehicle import COMMANDED, Vehicle
 from heavytop.errors import HeavytopError
 from heavytop.functions import Portable
@@ -361,7 +362,7 @@ def angle_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def fly(
     vehicle: Vehicle,
     maneuver: Maneuver | Reference | Plan | str = "looping",
-    law: str | BaseController | Callable[[Vehicle], BaseController] = "energy",
+    law: str | BaseController | Stack | Callable[[Vehicle], BaseController] = "energy",
     *,
     limits: bool = True,
     wind: Any = 0.0,
@@ -383,7 +384,8 @@ def fly(
     vehicle : the vehicle. maneuver : the desired motion: a maneuver or its name, or a reference or plan of ``vehicle.model``.
     law : "energy", "particle", "body", or "robust": the energy law with observers, prediction and governor, see :func:`.robust_controller`;
         noise and delay are then those of its sensors. Or your controller: a law, a wrapped one, a regulator or predictive control,
-        or a function that returns one for the vehicle. It has its own limits and integrals; one without a reference follows the maneuver.
+        firmware (:mod:`.stacks`), or a function that returns a controller for the vehicle. It has its own limits and integrals; one
+        without a reference follows the maneuver.
     limits : whether inputs stay within the vehicle's limits; with ``rotors`` those of the propellers always act.
     wind, noise, payload, seed : disturbances, see :class:`.Conditions`. Sensors specified in a vehicle's description always act; ``noise``
         scales them (default 1). Otherwise ``noise`` (default 0) is that of motion capture.

@@ -40,7 +40,15 @@ LAWS = {
 
 
 def flight_report(flight: Flight) -> Report:
-    """The contents of the page of a flight."""
+    """The contents of the page of a flight.
+
+    Raises
+    ------
+    SimulationError
+        The flight ended before its first step: its outcome states why.
+    """
+    if len(flight.t) < 2:
+        raise SimulationError(f"the flight ended before its first step, so that it has no page: {flight.outcome}")
     keep = np.unique(np.linspace(0, len(flight.t) - 1, min(FRAMES, len(flight.t))).astype(int))
     vehicle, maneuver = flight.vehicle, flight.maneuver
     title = f"{_spoken(vehicle.name)}, {_spoken(maneuver.name).lower()}"

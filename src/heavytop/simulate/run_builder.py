@@ -201,7 +201,8 @@ def _early_outcome(
     if (failure := _law_failure(problem, recording, index)) is not None:
         law = problem.plan.control.law
         text = failure.text(() if law is None else law.causes)
-        said = f"t = {failed:.6g} s{where}: the law has no input at q = {_place(failure.q)}: {text}"
+        place = "" if law is None or hasattr(law.host, "kind") else f"the law has no input at q = {_place(failure.q)}: "
+        said = f"t = {failed:.6g} s{where}: {place}{text}"
         return Outcome(Ending.controller_failed, said, failed, index)
     if problem.integrator.unilateral and (found := _contact_failure(problem, recording, index)) is not None:
         ending, text = found

@@ -1,8 +1,8 @@
 """ArduPilot: its simulation build (SITL) with the JSON interface, in lock-step by frame.
 
 ArduPilot sends the pulses of its outputs to UDP port 9002 and waits for the state of the vehicle as one line of JSON: time, gyro and specific force
-in body axes forward, right, down, position, velocity and attitude relative to north, east, down. Sticks go to its receiver port. World axes:
-x north, y west, z up.
+in body axes forward, right, down, position, velocity and attitude relative to north, east, down. Sticks go to its receiver port before the state, so
+that they belong to the same sample. It sends a frame again when it has waited for a second. World axes: x north, y west, z up.
 """
 
 from __future__ import annotations
@@ -10,25 +10,27 @@ from __future__ import annotations
 import json
 import socket
 import struct
-import subprocess
-import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import degrees
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop.copters.stacks.attitude import quaternion_wxyz
-from heavytop.copters.stacks.lockstep import PATIENCE, output, tail
 from heavytop.copters.stacks.pilot import ANGLE_LIMIT, YAW_RATE
+from heavytop.copters.stacks.program import PATIENCE, SLICE, STARTUP, Patience, Program, new_folder, program_file
 from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
 
 STATE_PORT, RECEIVER_PORT = 9002, 5501
+INSTANCES, APART = 100, 10
+"""ArduPilots that fly at the same time, and the distance of their ports."""
+SPEEDUP = 100
+"""Times real time up to which ArduPilot does not wait for the clock of the machine."""
 SERVOS = struct.Struct("<HHI16H")
 """Magic number, frame rate, frame, pulses."""
 MAGIC = 18458
@@ -58,9 +60,11 @@ class ArduPilot:
 
     Parameters
     ----------
-    path : path of the program ``arducopter`` of a SITL build; None: wait for one that was started by hand with ``--model JSON``.
+    path : path of the program ``arducopter`` of a SITL build, which gets the first free ports, so that several fly at the same time;
+        None: wait for one that was started by hand with ``--model JSON``.
     parameters : parameters of ArduPilot, name -> value; frame, angle limit and yaw rate are set from the vehicle and the pilot.
-    period : sampling period, s. port, receiver_port : UDP ports of the simulator and of ArduPilot's receiver.
+    period : sampling period, s.
+    port, receiver_port : UDP ports of the simulator and of ArduPilot's receiver; with a ``path`` those of the first instance.
 
     Examples
     --------
@@ -93,6 +97,7 @@ class ArduPilot:
         """Start ArduPilot and arm it by its rudder stick, with the vehicle at rest."""
         link = ArduPilotLink(self, vehicle)
         try:
+            link.open(vehicle)
             link.arm(first)
         except BaseException:
             link.close()
@@ -140,35 +145,42 @@ class ArduPilotLink:
     def __init__(self, stack: ArduPilot, vehicle: Vehicle) -> None:
         self.stack, self.order, self.samples = stack, frame(vehicle)[2], 0
         self.commands = [0.0] * len(self.order)
-        self.process: subprocess.Popen[bytes] | None = None
-        self.folder = tempfile.TemporaryDirectory(prefix="heavytop-ardupilot-")
+        self.program: Program | None = None
+        self.receiver_port, self.frame = stack.receiver_port, -1
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", stack.port))
-        self.socket.settimeout(PATIENCE)
-        if stack.path is not None:
-            self._start_program(Path(stack.path), stack.settings(vehicle))
+        self.socket.settimeout(SLICE)
 
-    def _start_program(self, program: Path, settings: Mapping[str, float]) -> None:
-        defaults = Path(self.folder.name, "vehicle.parm")
-        defaults.write_text("".join(f"{name} {value:g}\n" for name, value in settings.items()))
-        command = [
-            str(program.resolve()),
-            "--model",
-            "JSON:127.0.0.1",
-            "--defaults",
-            str(defaults),
-            "-I0",
-            "--serial0",
-            "udpclient:127.0.0.1:14550",
-            "-w",
-        ]
-        with open(Path(self.folder.name, "log.txt"), "wb") as log:
-            try:
-                self.process = subprocess.Popen(
-                    command, cwd=self.folder.name, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-                )
-            except OSError as error:
-                raise StackError(f"{program} cannot be started: {error}.") from error
+    def open(self, vehicle: Vehicle) -> None:
+        """Take the first free port, and start the program."""
+        stack = self.stack
+        if stack.path is None:
+            self._bind(1)
+            return
+        program = program_file(stack.path, "Give that of arducopter, in build/sitl/bin of a build.")
+        instance, folder = self._bind(INSTANCES), new_folder("ardupilot")
+        defaults = folder / "vehicle.parm"
+        defaults.write_text("".join(f"{name} {value:.9g}\n" for name, value in stack.settings(vehicle).items()))
+        self.program = Program(
+            [
+                str(program), "--model", "JSON:127.0.0.1", "--speedup", str(SPEEDUP), "--defaults", str(defaults), f"-I{instance}",
+                "--sim-port-out", str(stack.port + APART * instance), "--rc-in-port", str(self.receiver_port),
+                "--serial0", "udpclient:127.0.0.1:14550", "-w",
+            ],
+            folder,
+            {},
+        )  # fmt: skip
+
+    def _bind(self, instances: int) -> int:
+        """The first instance whose port is free."""
+        for instance in range(instances):
+            with suppress(OSError):
+                self.socket.bind(("127.0.0.1", self.stack.port + APART * instance))
+                self.receiver_port = self.stack.receiver_port + APART * instance
+                return instance
+        raise StackError(
+            f"the UDP port {self.stack.port} is in use, by another simulator or flight. End that, or choose another port: "
+            "ArduPilot(port=..., receiver_port=...)."
+        )
 
     def arm(self, first: Measurements) -> None:
         """Rest, hold the rudder to the right with low throttle, and wait for the motors."""
@@ -185,20 +197,30 @@ class ArduPilotLink:
 
     def step(self, seen: Measurements, sticks: Sticks) -> None:
         """One sample: pulses in, state and sticks out."""
-        try:
-            packet, sender = self.socket.recvfrom(256)
-        except TimeoutError:
-            raise self._failed(f"ArduPilot did not answer within {PATIENCE:g} s") from None
-        if len(packet) != SERVOS.size:
-            raise self._failed(f"ArduPilot sent {len(packet)} bytes, not {SERVOS.size}: its outputs must be 16")
-        magic, _, _, *pulses = SERVOS.unpack(packet)
-        if magic != MAGIC:
-            raise self._failed(f"the packet on port {self.stack.port} is not ArduPilot's")
+        packet, sender = self._next()
+        _, _, self.frame, *pulses = packet
         motors = [min(max((pulse - 1000.0) * 1e-3, 0.0), 1.0) for pulse in pulses]
         self.commands = [motors[k] for k in self.order]
         self.samples += 1
+        self.socket.sendto(self._receiver(sticks), (sender[0], self.receiver_port))
         self.socket.sendto(self._state(seen), sender)
-        self.socket.sendto(self._receiver(sticks), (sender[0], self.stack.receiver_port))
+
+    def _next(self) -> tuple[tuple[int, ...], Any]:
+        """The next frame and its sender. A frame that is repeated was answered: ArduPilot had waited for a second on a busy machine."""
+        patience = Patience(self.program, PATIENCE if self.samples else STARTUP, "ArduPilot did not answer")
+        while True:
+            try:
+                packet, sender = self.socket.recvfrom(256)
+            except TimeoutError:
+                patience.check()
+                continue
+            if len(packet) != SERVOS.size:
+                raise self._failed(f"ArduPilot sent {len(packet)} bytes, not {SERVOS.size}: its outputs must be 16")
+            frame = SERVOS.unpack(packet)
+            if frame[0] != MAGIC:
+                raise self._failed(f"the packet on port {self.socket.getsockname()[1]} is not ArduPilot's")
+            if frame[2] != self.frame:
+                return frame, sender
 
     def _state(self, seen: Measurements) -> bytes:
         (p, q, r), (fx, fy, fz) = seen.gyro, seen.specific_force
@@ -211,25 +233,24 @@ class ArduPilotLink:
             "quaternion": [qw, qx, -qy, -qz],
             "velocity": [u, -v, -w],
         }
-        return f"\n{json.dumps(state)}\n".encode()
+        # ArduPilot's parser takes no space after a colon
+        return f"\n{json.dumps(state, separators=(',', ':'))}\n".encode()
 
     def _receiver(self, sticks: Sticks) -> bytes:
         """Pulses: roll, pitch (back is high), throttle, yaw, mode."""
         pulses = [round(1500 + 500 * x) for x in (sticks.roll, -sticks.pitch, 2 * sticks.throttle - 1, sticks.yaw)]
         return RECEIVER.pack(*(min(max(pulse, 1000), 2000) for pulse in pulses), *[1000] * 12)
 
-    def _failed(self, what: str) -> StackError:
-        return StackError(f"{what}. {tail(self.log)}")
+    def _failed(self, problem: str) -> StackError:
+        return StackError(f"{problem}.") if self.program is None else self.program.failure(problem)
 
     @property
     def log(self) -> str:
         """The output of the program."""
-        return output(Path(self.folder.name, "log.txt"))
+        return "" if self.program is None else self.program.output
 
     def close(self) -> None:
         """End ArduPilot and close its port."""
         self.socket.close()
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-        self.folder.cleanup()
+        if self.program is not None:
+            self.program.close()

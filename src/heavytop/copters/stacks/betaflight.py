@@ -27,8 +27,9 @@ import numpy as np
 from heavytop.compile import cache_folder
 from heavytop.copters.stacks.attitude import quaternion_wxyz
 from heavytop.copters.stacks.earth import place_on_earth, pressure_at
-from heavytop.copters.stacks.lockstep import LockstepProgram, free_port, output, preload, served
+from heavytop.copters.stacks.lockstep import LockstepProgram, free_port, served
 from heavytop.copters.stacks.pilot import ANGLE_LIMIT, YAW_RATE
+from heavytop.copters.stacks.program import PATIENCE, STARTUP, Patience, Program, new_folder, program_file
 from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
 
 if TYPE_CHECKING:
@@ -47,10 +48,9 @@ TURN = 12.0
 DEGREE = 0.7 / 500.0 * 180.0 / np.pi
 """Deflection of the servo per output of the yaw loop of 1 per deg/s, for rates in rad/s."""
 COMMAND_LINE, MOTOR_PORT, STATE_PORT, RC_PORT = 5761, 9001, 9003, 9004
-STATE = struct.Struct(
-    "<18d"
-)  # time; gyro (FRD); acceleration; quaternion_wxyz; longitude, latitude, altitude; velocity (ENU); pressure
-RC = struct.Struct("<d16H")
+STATE = struct.Struct("<18d")
+"""Time; gyro (FRD); acceleration; quaternion_wxyz; longitude, latitude, altitude; velocity (ENU); pressure."""
+TIME, RC, REST = struct.Struct("<d"), struct.Struct("<d16H"), (1500,) * 10
 MOTORS_OUT = struct.Struct("<Hxx16f")
 RECEIVER, GRACE, ARMED = 1.0, 5.3, 0.7
 """Seconds from power-on to the first packet of the receiver and to the arming switch (Betaflight waits for 5 s), and from there to the flight."""
@@ -67,11 +67,7 @@ def executable(path: str | Path | None = None, report: bool = False) -> Path:
         It cannot be downloaded or built, or the given file does not exist.
     """
     if path is not None:
-        if not Path(path).is_file():
-            raise StackError(
-                f"there is no program {str(path)!r}. Omit the path to build Betaflight from its source distribution."
-            )
-        return Path(path).resolve()
+        return program_file(path, "Omit the path to build Betaflight from its source distribution.")
     made = cache_folder() / "stacks" / PROGRAM
     if made.exists():
         return made
@@ -169,15 +165,16 @@ class Betaflight:
                 f"Betaflight commands at most {MOTORS} motors, {vehicle.name!r} has {len(vehicle.airframe.rotors)}."
             )
         program = executable(self.path, report=True)
-        folder = Path(tempfile.mkdtemp(prefix="heavytop-betaflight-"))
-        shutil.copy(eeprom(program, tuple(self.lines(vehicle))), folder / "eeprom.bin")
-        link = BetaflightLink(
-            LockstepProgram([str(program)], folder, self.period, [MOTOR_PORT], [RC_PORT, STATE_PORT]),
-            self.period,
-            len(vehicle.airframe.rotors),
-            rudders(vehicle),
-        )
-        link.arm(first)
+        memory = eeprom(program, tuple(self.lines(vehicle)))
+        folder = new_folder("betaflight")
+        shutil.copy(memory, folder / "eeprom.bin")
+        running = LockstepProgram([str(program)], folder, self.period, [MOTOR_PORT], [RC_PORT, STATE_PORT])
+        try:
+            link = BetaflightLink(running, self.period, len(vehicle.airframe.rotors), rudders(vehicle))
+            link.arm(first)
+        except BaseException:
+            running.close()
+            raise
         return link
 
 
@@ -265,7 +262,7 @@ def eeprom(program: Path, lines: tuple[str, ...]) -> Path:
     made = cache_folder() / "stacks" / f"eeprom-{key}.bin"
     if made.exists():
         return made
-    preload()
+    made.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=made.parent) as name:  # the same file system: the file appears as a whole
         folder, port = Path(name), free_port()
         process = served([str(program)], folder, COMMAND_LINE, port)
@@ -277,26 +274,25 @@ def eeprom(program: Path, lines: tuple[str, ...]) -> Path:
                     if "###ERROR" in answer or "Invalid" in answer or "UNKNOWN" in answer:
                         raise StackError(f"Betaflight rejects the line {text!r}: {' '.join(answer.split())}")
                 line.sendall(b"save\n")
-                process.wait(20.0)
+                process.process.wait(PATIENCE)
+            os.replace(folder / "eeprom.bin", made)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise StackError(f"Betaflight's command line does not answer: {error}.") from error
+            process.check()
+            raise process.failure(f"Betaflight's command line does not answer: {error}") from error
         finally:
-            process.kill()
-            process.wait()
-        os.replace(folder / "eeprom.bin", made)
+            process.close()
     return made
 
 
-def _connected(port: int, process: subprocess.Popen[bytes]) -> socket.socket:
+def _connected(port: int, process: Program) -> socket.socket:
     """The command line, entered; the firmware takes a second to open it."""
-    begin = time.monotonic()
+    patience = Patience(process, STARTUP, "Betaflight's command line did not open")
     while True:
         try:
             line = socket.create_connection(("127.0.0.1", port), timeout=1.0)
             break
         except OSError:
-            if process.poll() is not None or time.monotonic() - begin > 30.0:
-                raise
+            patience.check()
             time.sleep(0.05)
     line.settimeout(1.0)
     while True:  # the first characters are lost while it starts
@@ -304,14 +300,13 @@ def _connected(port: int, process: subprocess.Popen[bytes]) -> socket.socket:
         with suppress(TimeoutError):
             _answer(line)
             break
-        if time.monotonic() - begin > 30.0:
-            raise TimeoutError("it did not open")
+        patience.check()
     line.sendall(b"\n")  # ends a line that repeated characters began
     line.settimeout(0.5)
     with suppress(TimeoutError):
         while line.recv(4096):
             pass
-    line.settimeout(10.0)
+    line.settimeout(PATIENCE)
     return line
 
 
@@ -320,7 +315,7 @@ def _answer(line: socket.socket) -> str:
     while not text.endswith(b"# "):
         more = line.recv(4096)
         if not more:
-            break
+            raise ConnectionError("it closed the connection")
         text += more
     return text.decode(errors="replace")
 
@@ -332,6 +327,8 @@ class BetaflightLink:
         self.program, self.period, self.motors, self.clock = program, period, motors, 0
         self.rudders = list(rudders)
         self.commands = [0.0] * (motors + len(self.rudders))
+        self.answer, self.seen, self.received = b"", None, None
+        self.state, self.receiver = bytearray(STATE.size), bytearray(RC.size)
 
     def arm(self, first: Measurements) -> None:
         """Rest until the firmware has started, then switch it on.
@@ -341,13 +338,11 @@ class BetaflightLink:
         StackError
             The motors do not turn after that: it did not arm.
         """
-        samples = round((GRACE + ARMED) / self.period)
+        samples, sticks = round((GRACE + ARMED) / self.period), Sticks()
         for k in range(samples):
-            self.step(first, Sticks(), armed=k * self.period > GRACE)
+            self.step(first, sticks, armed=k * self.period > GRACE)
         if not all(command > 0.5 * IDLE for command in self.commands[: self.motors]):
-            reasons = self.program.last_lines()
-            self.close()
-            raise StackError(f"Betaflight did not arm within {GRACE + ARMED:g} s of rest. {reasons}")
+            raise self.program.failure(f"Betaflight did not arm within {GRACE + ARMED:g} s of rest")
 
     def exchange(self, seen: Measurements, sticks: Sticks, desired: Desired) -> list[float]:
         """Commands (n,) from 0 to 1 of the motors, then the deflections of the tilting rotors."""
@@ -355,61 +350,58 @@ class BetaflightLink:
         return self.commands
 
     def step(self, seen: Measurements, sticks: Sticks, armed: bool) -> None:
-        """One sample."""
+        """One sample. Packets of a vehicle at rest differ in their time only."""
         for packet in self.program.receive():
-            if packet:
-                count, *pulses = MOTORS_OUT.unpack(packet)
-                self.commands = [
-                    min(max((pulse - 1000.0) * 1e-3, 0.0), 1.0) for pulse in pulses[: min(count, self.motors)]
-                ]
-                if self.rudders:  # one servo, after the motors
-                    turn = min(max((pulses[count] - 1500.0) / 500.0, -1.0), 1.0)
-                    self.commands += [sign * turn for sign in self.rudders]
+            if packet and packet != self.answer:
+                self.answer, self.commands = packet, self._commands(packet)
         self.clock += 1
         t = self.clock * self.period
-        p, q, r = seen.gyro
-        fx, fy, fz = seen.specific_force
-        vx, vy, vz = seen.velocity
-        latitude, longitude, altitude = place_on_earth(seen.position)
-        w, qx, qy, qz = quaternion_wxyz(seen.R)  # y and z are reversed: axes forward, right, down
-        state = STATE.pack(
-            t,
-            p,
-            -q,
-            -r,
-            -fx,
-            -fy,
-            -fz,
-            w,
-            qx,
-            -qy,
-            -qz,
-            longitude,
-            latitude,
-            altitude,
-            -vy,  # east, north, up
-            vx,
-            vz,
-            pressure_at(altitude),
-        )
-        receiver = b""
-        if t > RECEIVER:
-            share = max(sticks.throttle - IDLE, 0.0) / (1.0 - IDLE)
-            throttle = round(LOW + (2000.0 - LOW) * min(share, 1.0)) if armed and share > 0 else 1000
-            receiver = RC.pack(
-                t, _pulse(sticks.roll), _pulse(sticks.pitch), throttle, _pulse(sticks.yaw), 2000 if armed else 1000,
-                2000 if sticks.level else 1000, *[1500] * 10,
-            )  # fmt: skip
-        self.program.send(receiver, state)
+        if seen is not self.seen:
+            self.seen = seen
+            STATE.pack_into(self.state, 0, t, *_state(seen))
+        TIME.pack_into(self.state, 0, t)
+        if (sticks, armed) != self.received:
+            self.received = sticks, armed
+            RC.pack_into(self.receiver, 0, t, *_channels(sticks, armed))
+        TIME.pack_into(self.receiver, 0, t)
+        self.program.send(self.receiver if t > RECEIVER else b"", self.state)
+
+    def _commands(self, packet: bytes) -> list[float]:
+        """Motors, then the deflections of the tilting rotors."""
+        count, *pulses = MOTORS_OUT.unpack(packet)
+        commands = [min(max((pulse - 1000.0) * 1e-3, 0.0), 1.0) for pulse in pulses[: min(count, self.motors)]]
+        if self.rudders:  # one servo, after the motors
+            turn = min(max((pulses[count] - 1500.0) / 500.0, -1.0), 1.0)
+            commands += [sign * turn for sign in self.rudders]
+        return commands
 
     @property
     def log(self) -> str:
         """The output of the firmware."""
-        return output(self.program.log)
+        return self.program.output
 
     def close(self) -> None:
         """End the firmware."""
         self.program.close()
+
+
+def _state(seen: Measurements) -> tuple[float, ...]:
+    """Measurements as Betaflight's simulation takes them, without the time."""
+    p, q, r = seen.gyro
+    fx, fy, fz = seen.specific_force
+    vx, vy, vz = seen.velocity
+    latitude, longitude, altitude = place_on_earth(seen.position)
+    w, x, y, z = quaternion_wxyz(seen.R)  # y and z are reversed: axes forward, right, down
+    turned = (p, -q, -r, -fx, -fy, -fz, w, x, -y, -z)
+    return (*turned, longitude, latitude, altitude, -vy, vx, vz, pressure_at(altitude))
+
+
+def _channels(sticks: Sticks, armed: bool) -> tuple[int, ...]:
+    """Pulses of the receiver: roll, pitch, throttle, yaw, arming, level flight, and ten more."""
+    share = max(sticks.throttle - IDLE, 0.0) / (1.0 - IDLE)
+    throttle = round(LOW + (2000.0 - LOW) * min(share, 1.0)) if armed and share > 0 else 1000
+    switches = 2000 if armed else 1000, 2000 if sticks.level else 1000
+    return _pulse(sticks.roll), _pulse(sticks.pitch), throttle, _pulse(sticks.yaw), *switches, *REST
 
 
 def _pulse(stick: float) -> int:

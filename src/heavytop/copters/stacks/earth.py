@@ -8,6 +8,8 @@ HOME = (47.397742, 8.545594, 488.0)
 """Latitude and longitude in degrees, altitude in m, of the origin of world axes: x north, y west, z up."""
 EARTH = 6378137.0
 """Radius in m."""
+NORTH, EAST = degrees(1.0 / EARTH), degrees(1.0 / (EARTH * cos(radians(HOME[0]))))
+"""Degrees of latitude and longitude per m."""
 
 
 def place_on_earth(position: tuple[float, float, float]) -> tuple[float, float, float]:
@@ -17,7 +19,7 @@ def place_on_earth(position: tuple[float, float, float]) -> tuple[float, float, 
     (47.397742, 8.545594, 490.0)
     """
     x, y, z = position
-    return HOME[0] + degrees(x / EARTH), HOME[1] + degrees(-y / (EARTH * cos(radians(HOME[0])))), HOME[2] + z
+    return HOME[0] + x * NORTH, HOME[1] - y * EAST, HOME[2] + z
 
 
 def pressure_at(altitude: float) -> float:

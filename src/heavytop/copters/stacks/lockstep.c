@@ -11,7 +11,7 @@
  *     vehicle -> firmware   for each port of HEAVYTOP_RECEIVES: uint32 length, bytes (room for SIZE); length 0: no packet
  *
  * Without HEAVYTOP_LINK time is real and only the ports change: servers listen on 127.0.0.1, at HEAVYTOP_SERVE plus their distance from
- * HEAVYTOP_SERVER, so that several processes do not meet and nothing outside of the machine can connect.
+ * HEAVYTOP_SERVER, so that several processes do not meet and nothing outside of the machine can connect. Packets are not sent.
  */
 
 #define _GNU_SOURCE
@@ -19,10 +19,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -62,6 +64,7 @@ static int ports_from(const char *text, int *ports)
 
 __attribute__((constructor)) static void begin(void)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no firmware outlives its simulation */
     const char *link = getenv("HEAVYTOP_LINK");
     if (!link) return;
     link_fd = atoi(link);
@@ -215,7 +218,7 @@ ssize_t sendto(int fd, const void *data, size_t size, int flags, const struct so
         memcpy(outgoing[k].bytes, data, size);
         return (ssize_t)size;
     }
-    if (link_fd >= 0 && port) return (ssize_t)size; /* a port that no one reads */
+    if (port && (link_fd >= 0 || getenv("HEAVYTOP_SERVE"))) return (ssize_t)size; /* a port that no one reads, or another simulator */
     static ssize_t (*real)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
     if (!real) real = (ssize_t (*)(int, const void *, size_t, int, const struct sockaddr *, socklen_t))dlsym(RTLD_NEXT, "sendto");
     return real(fd, data, size, flags, to, length);

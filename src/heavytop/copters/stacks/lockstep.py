@@ -9,20 +9,20 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
 from heavytop.compile import cache_folder
+from heavytop.copters.stacks.program import PATIENCE, Program, tail
 from heavytop.copters.stacks.stack import StackError
 
 ROOM = 256
 """Bytes of a packet, at most."""
-PACKET = struct.Struct(f"<I{ROOM}s")
-LAST_LINES = 8
-PATIENCE = 20.0
-"""Seconds of real time after which a program that does not answer is given up."""
+PACKET = f"I{ROOM}s"
+"""Length and bytes of a packet."""
 
 
 def preload() -> Path:
@@ -60,7 +60,13 @@ def preload() -> Path:
     return made
 
 
-class LockstepProgram:
+def placed(folder: Path) -> str:
+    """The path of the library relative to the working directory of a program: LD_PRELOAD takes no path with spaces or colons."""
+    (folder / "lockstep.so").symlink_to(preload())
+    return "./lockstep.so"
+
+
+class LockstepProgram(Program):
     """A running program whose time passes only between two exchanges.
 
     Parameters
@@ -72,86 +78,61 @@ class LockstepProgram:
     def __init__(
         self, command: Sequence[str], folder: Path, period: float, sends: Sequence[int], receives: Sequence[int]
     ) -> None:
-        self.folder, self.name, self.sends, self.receives = folder, Path(command[0]).name, len(sends), len(receives)
-        self.log = folder / "log.txt"
-        ours, theirs = socket.socketpair()
-        surroundings = {
-            **os.environ,
-            "LD_PRELOAD": str(preload()),
-            "HEAVYTOP_LINK": str(theirs.fileno()),
-            "HEAVYTOP_PERIOD_NS": str(round(period * 1e9)),
-            "HEAVYTOP_SENDS": ",".join(map(str, sends)),
-            "HEAVYTOP_RECEIVES": ",".join(map(str, receives)),
-        }
-        with open(self.log, "wb") as log, theirs:
+        self.sends = len(sends)
+        self.received, self.sent = (
+            struct.Struct("<Q" + self.sends * PACKET),
+            struct.Struct("<" + len(receives) * PACKET),
+        )
+        self.socket, theirs = socket.socketpair()
+        with theirs:
             try:
-                self.process = subprocess.Popen(
-                    list(command),
-                    cwd=folder,
-                    env=surroundings,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=[theirs.fileno()],
-                )
-            except OSError as error:
-                ours.close()
-                raise StackError(f"{command[0]} cannot be started: {error}.") from error
-        self.socket = ours
-        ours.settimeout(PATIENCE)
-        self.size = 8 + self.sends * PACKET.size
+                environment = {
+                    "LD_PRELOAD": placed(folder),
+                    "HEAVYTOP_LINK": str(theirs.fileno()),
+                    "HEAVYTOP_PERIOD_NS": str(round(period * 1e9)),
+                    "HEAVYTOP_SENDS": ",".join(map(str, sends)),
+                    "HEAVYTOP_RECEIVES": ",".join(map(str, receives)),
+                }
+                super().__init__(command, folder, environment, [theirs.fileno()], attached=True)
+            except BaseException:
+                self.socket.close()
+                raise
+        self.socket.settimeout(PATIENCE)
 
     def receive(self) -> list[bytes]:
         """The packets (empty: none) that the program sent in the last sample, one per port."""
         try:
             message = self._read()
         except TimeoutError:
-            raise StackError(f"{self.name} did not answer within {PATIENCE:g} s. {self.last_lines()}") from None
+            raise self.failure(f"{self.name} did not answer within {PATIENCE:g} s") from None
         except OSError as error:
             raise self.ended() from error
-        packets = []
-        for length, content in PACKET.iter_unpack(message[8:]):
-            packets.append(content[:length])
-        return packets
+        _, *packets = self.received.unpack(message)
+        return [packets[k + 1][: packets[k]] for k in range(0, 2 * self.sends, 2)]
 
     def _read(self) -> bytes:
-        message = self.socket.recv(self.size)
-        while len(message) < self.size:
-            more = self.socket.recv(self.size - len(message))
+        size = self.received.size
+        message = self.socket.recv(size)
+        while len(message) < size:
+            more = self.socket.recv(size - len(message))
             if not more:
                 raise self.ended()
             message += more
         return message
 
-    def send(self, *packets: bytes) -> None:
+    def send(self, *packets: bytes | bytearray) -> None:
         """The packets of the next sample, one per port; empty: none."""
         try:
-            self.socket.sendall(b"".join(PACKET.pack(len(packet), packet) for packet in packets))
+            self.socket.sendall(self.sent.pack(*[part for packet in packets for part in (len(packet), packet)]))
         except OSError as error:
             raise self.ended() from error
-
-    def ended(self) -> StackError:
-        """The error of a program that is gone."""
-        try:
-            code = self.process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            code = None
-        how = f"crashed (signal {-code})" if code is not None and code < 0 else f"ended with code {code}"
-        return StackError(f"{self.name} {how}. {self.last_lines()}")
-
-    def last_lines(self) -> str:
-        """The end of the program's output."""
-        return tail(output(self.log))
 
     def close(self) -> None:
         """End the program and remove its folder."""
         self.socket.close()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self.process.wait(1.0)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        super().close()
 
 
 def free_port() -> int:
@@ -161,28 +142,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def served(command: Sequence[str], folder: Path, first: int, port: int) -> subprocess.Popen[bytes]:
-    """The program in real time, its servers moved from the port ``first`` to ``port`` of 127.0.0.1; its output in log.txt of the folder."""
-    surroundings: Mapping[str, str] = {
-        **os.environ, "LD_PRELOAD": str(preload()), "HEAVYTOP_SERVE": str(port), "HEAVYTOP_SERVER": str(first),
-    }  # fmt: skip
-    with open(folder / "log.txt", "wb") as log:
-        return subprocess.Popen(
-            list(command), cwd=folder, env=surroundings, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
-
-
-def output(file: Path) -> str:
-    """The text that a program has printed into a file."""
-    return file.read_bytes().decode(errors="replace") if file.exists() else ""
-
-
-def last_lines(text: str) -> list[str]:
-    """The last lines of an output that are not empty."""
-    return [line for line in text.splitlines() if line.strip()][-LAST_LINES:]
-
-
-def tail(text: str) -> str:
-    """The last lines of an output, in one."""
-    lines = last_lines(text)
-    return "Its last lines: " + " | ".join(lines) if lines else "It printed nothing."
+def served(command: Sequence[str], folder: Path, first: int, port: int) -> Program:
+    """The program in real time, its servers moved from the port ``first`` to ``port`` of 127.0.0.1."""
+    environment = {"LD_PRELOAD": placed(folder), "HEAVYTOP_SERVE": str(port), "HEAVYTOP_SERVER": str(first)}
+    return Program(command, folder, environment, attached=True)

@@ -9,28 +9,25 @@ The vehicle rests until the estimator is ready and PX4 is armed in offboard mode
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import degrees, pi, sqrt
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from heavytop.copters.stacks.attitude import quaternion_wxyz
 from heavytop.copters.stacks.earth import HOME, place_on_earth, pressure_at
-from heavytop.copters.stacks.lockstep import PATIENCE, output, tail
-from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
+from heavytop.copters.stacks.program import PATIENCE, SLICE, STARTUP, Patience, Program, new_folder, program_file, tail
+from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks, Vector3
 
 if TYPE_CHECKING:
     from heavytop.copters.vehicle import Vehicle
 
-SIMULATOR_PORT, API_PORT = 4560, 14540
+SIMULATOR_PORT, API_PORT, INSTANCES = 4560, 14540, 10
+"""PX4's ports of its instance 0; instance k has the k-th ones after them, up to ten instances."""
 FIELD = (0.2148, 0.0109, 0.4280)
 """Magnetic field there: north, east, down, gauss."""
 IMU_FIELDS, MAGNETIC_FIELDS, PRESSURE_FIELDS = 0b111111, 0b111 << 6, 0b1101 << 9
@@ -38,10 +35,10 @@ GPS_EVERY, SLOW_EVERY, SET_POINT_EVERY = 25, 5, 5
 """Samples between GPS fixes, between magnetometer and pressure, and between set points."""
 NOISE = {"accelerometer": 0.02, "gyro": 1e-3, "magnetometer": 2e-3, "pressure": 0.02}
 """Least noise (m/s^2, rad/s, gauss, hPa): PX4 takes sensors without any for stale."""
-READY, TAKE_OFF = 30.0, 20.0
+READY, TAKE_OFF = 60.0, 20.0
 """Seconds of virtual time within which the estimator must be ready, and the armed motors carry the vehicle."""
 PAUSE = {False: 0.2, True: 1.0}
-"""Seconds of real time to wait for the answer to a sample, before PX4 is ready and after."""
+"""Seconds of real time to wait for the answer to a sample, before PX4 is ready and after; before its first answer it boots in real time."""
 OFFBOARD = 6
 ARMED = 128
 """Bit of the base mode in a heartbeat."""
@@ -55,11 +52,12 @@ class Px4:
 
     Parameters
     ----------
-    path : path of the program ``bin/px4`` of a SITL build; None: wait for a PX4 that was started by hand and connects to ``port``.
+    path : path of the program ``bin/px4`` of a SITL build, which becomes the first free of PX4's ten instances, so that several fly at the
+        same time; None: wait for a PX4 that was started by hand and connects to ``port``.
     model : name of PX4's airframe (``PX4_SIM_MODEL``), which starts its simulator link.
     parameters : PX4 parameters, name -> value; those of the rotors
         (``CA_ROTOR...``) and of hovering are set from the vehicle.
-    period : sampling period, s. port, api_port : TCP port of the simulator, UDP port of the API.
+    period : sampling period, s. port, api_port : TCP port of the simulator and UDP port of the API, without a ``path``.
 
     Examples
     --------
@@ -99,6 +97,7 @@ class Px4:
         """Start PX4, wait for its estimator, arm it, and hold the vehicle until its motors carry it."""
         link = Px4Link(self, vehicle)
         try:
+            link.open(vehicle)
             link.prepare(first)
         except BaseException:
             link.close()
@@ -126,51 +125,67 @@ class Px4Link:
         self.samples, self.missed, self.armed, self.ready = 0, 0, False, False
         self.texts: list[str] = []
         self.random = np.random.default_rng(0)
-        self.process: subprocess.Popen[bytes] | None = None
-        self.folder = tempfile.TemporaryDirectory(prefix="heavytop-px4-")
-        self.server = socket.create_server(("127.0.0.1", stack.port))
-        self.server.settimeout(PATIENCE)
-        self.api = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.api.bind(("127.0.0.1", stack.api_port))
-        self.api.setblocking(False)
-        self.api_address: Any = None
+        self.answered, self.system = False, 1
+        self.program: Program | None = None
+        self.server: socket.socket | None = None
         self.connection: socket.socket | None = None
-        if stack.path is not None:
-            self._start_program(Path(stack.path), stack.settings(vehicle))
+        self.api_address: Any = None
+        self.api = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.api.setblocking(False)
+
+    def open(self, vehicle: Vehicle) -> None:
+        """Open the ports, start the program, and wait for its connection."""
+        stack = self.stack
+        if stack.path is None:
+            self._listen_at(stack.port, stack.api_port, 1)
+        else:
+            file = program_file(stack.path, "Give that of px4, in build/px4_sitl_default/bin of a build.")
+            instance = self._listen_at(SIMULATOR_PORT, API_PORT, INSTANCES)
+            self.system = 1 + instance
+            folder, scripts = new_folder("px4"), file.parent.parent / "etc"
+            environment = {"PX4_SIM_MODEL": stack.model, "PX4_SIM_HOSTNAME": "127.0.0.1", "HEADLESS": "1"}
+            environment |= {f"PX4_PARAM_{name}": f"{value:.9g}" for name, value in stack.settings(vehicle).items()}
+            command = [str(file), "-d", "-i", str(instance), "-w", str(folder)]
+            self.program = Program([*command, str(scripts)] if scripts.is_dir() else command, folder, environment)
         self._connect()
 
-    def _start_program(self, program: Path, settings: Mapping[str, float]) -> None:
-        surroundings = {
-            **os.environ,
-            "PX4_SIM_MODEL": self.stack.model,
-            "PX4_SIM_HOSTNAME": "127.0.0.1",
-            "HEADLESS": "1",
-        }
-        surroundings |= {f"PX4_PARAM_{name}": f"{value:g}" for name, value in settings.items()}
-        with open(Path(self.folder.name, "log.txt"), "wb") as log:
-            try:
-                self.process = subprocess.Popen(
-                    [str(program.resolve()), "-d", "-i", "0", "-w", self.folder.name], cwd=self.folder.name, env=surroundings,
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                )  # fmt: skip
-            except OSError as error:
-                raise StackError(f"{program} cannot be started: {error}.") from error
+    def _listen_at(self, port: int, api_port: int, instances: int) -> int:
+        """The first instance whose ports are free."""
+        for instance in range(instances):
+            with suppress(OSError):
+                server = socket.create_server(("127.0.0.1", port + instance))
+                try:
+                    self.api.bind(("127.0.0.1", api_port + instance))
+                except OSError:
+                    server.close()
+                    raise
+                self.server = server
+                return instance
+        if instances > 1:
+            raise StackError(f"the ports of all {instances} instances of PX4 are in use ({port} or {api_port} and on).")
+        raise StackError(
+            f"the TCP port {port} or the UDP port {api_port} is in use, by another simulator or flight. End that, or choose other ports: "
+            "Px4(port=..., api_port=...)."
+        )
 
     def _connect(self) -> None:
-        try:
-            self.connection, _ = self.server.accept()
-        except TimeoutError:
-            raise self._failed(f"PX4 did not connect to port {self.stack.port} within {PATIENCE:g} s") from None
+        assert self.server is not None
+        patience = Patience(self.program, STARTUP, f"PX4 did not connect to port {self.server.getsockname()[1]}")
+        self.server.settimeout(SLICE)
+        while self.connection is None:
+            try:
+                self.connection, _ = self.server.accept()
+            except TimeoutError:
+                patience.check()
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.connection.settimeout(PATIENCE)
 
-    def _failed(self, what: str) -> StackError:
-        return StackError(f"{what}. {tail(self.log)}")
+    def _failed(self, problem: str) -> StackError:
+        return StackError(f"{problem}. {tail(self.log)}")
 
     @property
     def log(self) -> str:
         """The last texts of the API link, and the output of the program."""
-        return "\n".join([*self.texts[-4:], output(Path(self.folder.name, "log.txt"))])
+        return "\n".join([*self.texts[-4:], "" if self.program is None else self.program.output])
 
     # --- start ------------------------------------------------------------------------------------------------------------------
 
@@ -217,33 +232,38 @@ class Px4Link:
             messages.append(self._gps(time, seen))
             messages.append(self._state(time, seen))
         assert self.connection is not None
+        self.connection.settimeout(PATIENCE)
         try:
             self.connection.sendall(b"".join(message.pack(self.mav) for message in reversed(messages)))
             self._receive(time)
         except TimeoutError:
             raise self._failed(f"PX4 did not answer within {PATIENCE:g} s") from None
         except OSError as error:
+            if self.program is not None:
+                raise self.program.ended() from error
             raise self._failed(f"PX4 ended: {error}") from error
         self._listen()
 
     def _receive(self, time: int) -> None:
         """Wait for the actuators of this sample; a starting PX4 gives none, a running one omits some."""
         assert self.connection is not None
-        wait = PAUSE[self.ready]
+        wait = PAUSE[self.ready] if self.answered else self.stack.period
         self.connection.settimeout(wait)
         while True:
             try:
                 data = self.connection.recv(4096)
             except TimeoutError:
                 self.missed += 1
-                if self.missed * wait > PATIENCE and self.ready:
+                if self.program is not None:
+                    self.program.check()
+                if self.missed * wait > PATIENCE and self.answered:
                     raise
                 return
             if not data:
                 raise ConnectionError("it closed the connection")
             for message in self.mav.parse_buffer(data) or []:
                 if message.get_type() == "HIL_ACTUATOR_CONTROLS":
-                    self.missed, self.armed = 0, bool(message.mode & ARMED)
+                    self.answered, self.missed, self.armed = True, 0, bool(message.mode & ARMED)
                     self.commands = [min(max(float(c), 0.0), 1.0) for c in message.controls[: len(self.most)]]
                     if message.time_usec >= time:
                         return
@@ -269,7 +289,7 @@ class Px4Link:
         return round(latitude * 1e7), round(longitude * 1e7), round(altitude * 1e3)
 
     def _gps(self, time: int, seen: Measurements) -> Any:
-        vn, ve, vd = (round(100 * v) for v in (seen.velocity[0], -seen.velocity[1], -seen.velocity[2]))
+        vn, ve, vd = _shorts(100.0, seen.velocity)
         course = round(100 * (degrees(np.arctan2(ve, vn)) % 360.0)) % 36000
         speed = round(sqrt(vn * vn + ve * ve))
         return self.dialect.MAVLink_hil_gps_message(time, 3, *self._place(seen), 30, 40, speed, vn, ve, vd, course, 12)
@@ -277,11 +297,7 @@ class Px4Link:
     def _state(self, time: int, seen: Measurements) -> Any:
         w, x, y, z = quaternion_wxyz(seen.R)
         p, q, r = seen.gyro
-        v = [round(100 * c) for c in (seen.velocity[0], -seen.velocity[1], -seen.velocity[2])]
-        f = [
-            min(max(round(c / 9.80665 * 1000), -32768), 32767)
-            for c in (seen.specific_force[0], -seen.specific_force[1], -seen.specific_force[2])
-        ]
+        v, f = _shorts(100.0, seen.velocity), _shorts(1000.0 / 9.80665, seen.specific_force)
         return self.dialect.MAVLink_hil_state_quaternion_message(
             time, [w, x, -y, -z], p, -q, -r, *self._place(seen), *v, 0, 0, *f
         )  # fmt: skip
@@ -291,14 +307,14 @@ class Px4Link:
     def _set_point(self, time: int, desired: Desired) -> None:
         (x, y, z), (u, v, w) = desired.position, desired.velocity
         message = self.dialect.MAVLink_set_position_target_local_ned_message(
-            (time // 1000) % 2**32, 1, 1, self.dialect.MAV_FRAME_LOCAL_NED, POSITION_AND_HEADING, x, -y, -z, u, -v, -w, 0.0, 0.0, 0.0,
+            (time // 1000) % 2**32, self.system, 1, self.dialect.MAV_FRAME_LOCAL_NED, POSITION_AND_HEADING, x, -y, -z, u, -v, -w, 0.0, 0.0, 0.0,
             (-desired.heading + pi) % (2 * pi) - pi, 0.0,
         )  # fmt: skip
         self._say(message)
 
     def _command(self, command: int, *parameters: float) -> None:
         values = [*parameters, *[0.0] * (7 - len(parameters))]
-        self._say(self.dialect.MAVLink_command_long_message(1, 1, command, 0, *values))
+        self._say(self.dialect.MAVLink_command_long_message(self.system, 1, command, 0, *values))
 
     def _say(self, message: Any) -> None:
         if self.api_address is not None:
@@ -324,11 +340,11 @@ class Px4Link:
         for part in (self.connection, self.server, self.api):
             if part is not None:
                 part.close()
-        if self.process is not None:
-            self.process.terminate()
-            try:
-                self.process.wait(3.0)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        self.folder.cleanup()
+        if self.program is not None:
+            self.program.close()
+
+
+def _shorts(scale: float, vector: Vector3) -> list[int]:
+    """A vector in axes x, y to the left, z up as whole numbers of 16 bits in axes x, y to the right, z down."""
+    x, y, z = vector
+    return [min(max(round(scale * c), -32767), 32767) for c in (x, -y, -z)]

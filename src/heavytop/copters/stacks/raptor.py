@@ -33,6 +33,7 @@ class Raptor:
     period : sampling period, s; the policy was trained at 100 Hz.
     strongest : thrust-to-weight ratio to which the motors of stronger vehicles are limited: the policy has no integral action and hovers next to its
         goal where the throttle of hovering is far below those it knows (5 cm at a ratio of 10).
+    reach : m; a goal further away is given as one in its direction at this distance: weak vehicles fall when the policy is given larger ones.
 
     Examples
     --------
@@ -42,6 +43,7 @@ class Raptor:
 
     period: float = 0.01
     strongest: float = 5.0
+    reach: float = 1.0
 
     @property
     def name(self) -> str:
@@ -57,7 +59,7 @@ class Raptor:
         policy.reset()
         lift = sum(rotor.thrust[1] for rotor in vehicle.airframe.rotors)
         largest = min(sqrt(self.strongest * vehicle.weight / lift), 1.0)
-        return RaptorLink(policy, *arrangement(vehicle), largest)
+        return RaptorLink(policy, *arrangement(vehicle), largest, self.reach)
 
 
 def arrangement(vehicle: Vehicle) -> tuple[list[int], float]:
@@ -98,8 +100,8 @@ def arrangement(vehicle: Vehicle) -> tuple[list[int], float]:
 class RaptorLink:
     """The policy in flight."""
 
-    def __init__(self, policy: Any, order: list[int], angle: float, largest: float) -> None:
-        self.policy, self.order, self.largest = policy, order, largest
+    def __init__(self, policy: Any, order: list[int], angle: float, largest: float, reach: float) -> None:
+        self.policy, self.order, self.largest, self.reach = policy, order, largest, reach
         self.axes = np.array([[cos(angle), -sin(angle), 0.0], [sin(angle), cos(angle), 0.0], [0.0, 0.0, 1.0]])
         self.angle, self.action = angle, np.zeros(4)
 
@@ -108,6 +110,7 @@ class RaptorLink:
         heading = desired.heading + self.angle
         world = np.array([[cos(heading), sin(heading), 0.0], [-sin(heading), cos(heading), 0.0], [0.0, 0.0, 1.0]])
         away, speed = np.subtract(seen.position, desired.position), np.subtract(seen.velocity, desired.velocity)
+        away = away * min(self.reach / max(float(np.linalg.norm(away)), 1e-9), 1.0)
         R = world @ np.array(seen.R) @ self.axes
         seen_by_policy = np.concatenate(
             [world @ away, R.reshape(-1), world @ speed, self.axes.T @ seen.gyro, self.action]
