@@ -59,6 +59,8 @@ class Failure:
 
 SINGLE = (Failure("dead"), Failure("lost blade"), Failure("stuck"), Failure("half thrust"))
 WINDY = tuple(Failure(kind, wind=3.0) for kind in KINDS)
+PAIR = (Failure("lost blade", (0, 2)),)
+"""Two rotors without which every vehicle here can hold its position."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def rows(report: BenchReport, count: int) -> None:
     for name, make_craft in VEHICLES.items():
         craft = make_craft()
         carried = craft.model.nu > 4 or name in QUADCOPTERS
-        for held in fail(craft, SINGLE + WINDY, count):
+        for held in fail(craft, SINGLE + WINDY + PAIR, count):
             label = f"{name}, {held.name}, not announced"
             report.row(
                 flight=label, within_5_m=held.held, recovered=held.back, farthest_m=held.farthest, isolated=held.found

@@ -8,8 +8,9 @@ import pytest
 
 import heavytop as ht
 from heavytop import control
+from heavytop.control.linear.body_field import BodyField
 from heavytop.control.linear.interval_slopes import Interval, Slope, slopes_of
-from heavytop.copters import quadcopter, tricopter
+from heavytop.copters import multicopter, quadcopter, ring, tricopter
 from heavytop.errors import ControlError, UnknownNameError
 
 
@@ -97,11 +98,62 @@ def test_limits_of_the_inputs_are_part_of_the_proof() -> None:
         control.lqr(model, [0.0, 0.0], limits=(-0.1, 0.1)).certified_region(radius=0.3, boxes=3000)
 
 
-@pytest.mark.thorough
-def test_only_set_points_of_joints() -> None:
+@pytest.fixture(scope="module")
+def hovering() -> control.LinearQuadratic:
     craft = ht.library.quadcopter().derive()
-    with pytest.raises(ControlError, match="attitudes"):
-        control.certificate(control.lqr(craft, craft.neutral()))
+    cost = control.Weights(places=[1, 1, 1, 20, 20, 5], speeds=[2, 2, 2, 1, 1, 1], inputs=1.0)
+    return control.lqr(craft, craft.neutral(), cost=cost)
+
+
+@pytest.mark.thorough
+def test_a_region_of_a_hovering_quadcopter(hovering: control.LinearQuadratic) -> None:
+    found = hovering.certified_region(radius=0.8)
+    assert found.counterexamples(20_000) == 0
+    assert found.sampled_radius(samples=20, until=8.0, step=0.01) > found.radius
+    craft, far = hovering.model, np.zeros(6)
+    assert found.contains(craft.integrate(craft.neutral(), np.array([0.1, 0, 0, 0.2, 0, 0]), 1.0), far)
+    assert not found.contains(craft.integrate(craft.neutral(), np.array([0, 0, 0, 2.5, 0, 0]), 1.0), far)
+    assert "rotation vector" in found.report()
+    assert "turn_x" in found.report()
+    with pytest.raises(ControlError, match="radius of 2 was not proven"):
+        hovering.certified_region(radius=2.0)
+
+
+def test_the_matrix_of_a_body_bends_less_than_its_bound(hovering: control.LinearQuadratic) -> None:
+    """Second differences along random lines of rotation vectors, relative to the bound; a bound of 1 % would fail."""
+    found = control.certificate(hovering, radius=0.1)
+    field, T = found._field, np.linalg.cholesky(found.P)
+    inverse, rng, h = np.linalg.inv(T), np.random.default_rng(0), 1e-3
+    phi, n = rng.uniform(-0.6, 0.6, (200, 3)), rng.standard_normal((200, 3))
+    n /= np.linalg.norm(n, axis=1, keepdims=True)
+    assert isinstance(field, BodyField)
+    low, middle, high = (field.matrix(phi + step * n, np.zeros((200, 3))) for step in (-h, 0.0, h))
+    M = T.T @ ((low - 2 * middle + high) / h**2) @ inverse.T
+    bend, most = np.linalg.norm(M + M.swapaxes(1, 2), 2, axis=(1, 2)).max(), field._bend(T, inverse, 1.1)
+    assert 0.01 * most < bend < most
+
+
+@pytest.mark.thorough
+def test_limits_of_a_body_are_not_reached_in_its_region(hovering: control.LinearQuadratic) -> None:
+    craft = hovering.model
+    cost = control.Weights(places=[1, 1, 1, 20, 20, 5], speeds=[2, 2, 2, 1, 1, 1], inputs=1.0)
+    limited = control.lqr(craft, craft.neutral(), cost=cost, limits=(0.0, 8.8))
+    found = limited.certified_region(radius=0.2)
+    q, v = found._field.states(found._states(2000, found.radius, 0, surface=True))
+    u = limited(0.0, q, v)
+    assert u.min() > 0.0
+    assert u.max() < 8.8
+    with pytest.raises(ControlError, match="not proven"):
+        limited.certified_region(radius=1.1)
+
+
+@pytest.mark.thorough
+def test_other_systems_are_rejected(hovering: control.LinearQuadratic) -> None:
+    with pytest.raises(ControlError, match="uncertain"):
+        hovering.certified_region(radius=0.1, uncertain={"m": (0.8, 1.0)})
+    shifted = multicopter(ring(4, 0.2, drag_ratio=0.02), 1.0, (0.01, 0.01, 0.02), com=(0.02, 0.0, 0.0)).model
+    with pytest.raises(ControlError, match="centre of mass"):
+        control.certificate(control.lqr(shifted, shifted.neutral()))
 
 
 def test_energy_below_the_saddle_converges() -> None:

@@ -130,6 +130,16 @@ def test_unannounced_failures_of_other_vehicles(name: str) -> None:
         )  # a stuck rotor near its hover thrust need not be noticed
 
 
+@pytest.mark.parametrize("name", ["quadcopter", "hexacopter"])
+@pytest.mark.thorough
+def test_two_blades_lost_at_the_same_instant(name: str) -> None:
+    """No rotor alone explains the residual: the pair is isolated, and the other rotors hold the position."""
+    cases = (failures.Failure("lost blade", (0, 2)), failures.Failure("lost blade", (1, 3), wind=3.0))
+    still, windy = failures.fail(failures.VEHICLES[name](), cases, 4, seconds=6.0)
+    assert still.held == still.back == still.found == windy.held == 1.0, (still, windy)
+    assert max(still.farthest, windy.farthest) < 1.0
+
+
 @pytest.mark.slow
 def test_no_sound_rotor_is_given_up() -> None:
     for cases in (reality.QUIET, reality.ROUGH):

@@ -6,12 +6,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from heavytop_bench import fleet
 from heavytop_bench.reality import starts
 
 import heavytop as ht
 from heavytop import control
 from heavytop.control import Balanced, MomentumObserver, OnPart
-from heavytop.copters import Limb, Rotor, RotorPlant, Vehicle, fly, multicopter, quadcopter_with_load, robust_controller
+from heavytop.copters import (
+    Limb,
+    Rotor,
+    RotorPlant,
+    Vehicle,
+    fly,
+    load,
+    multicopter,
+    quadcopter_with_load,
+    robust_controller,
+)
 from heavytop.errors import ControlError
 
 
@@ -141,3 +152,20 @@ def test_parts_recover_with_delay_and_lag(make: Any) -> None:
     flown = robust_controller(craft, control.Sensors().late(0.025)).with_reference(model.neutral())
     run = ht.simulate(plant, plant.start(q, v), 8.0, 5e-3, control=flown, balance=False)
     assert np.linalg.norm(run.q[-1, :, :3], axis=-1).max() < 0.2
+
+
+@pytest.mark.thorough
+def test_a_payload_is_picked_up_or_released_while_hovering() -> None:
+    """The scale of the thrust adapts to the mass, on a vehicle from 0.5 kg to 9 kg."""
+    share = np.array([-0.2, 0.2, 0.4])
+    for craft, most in ((load("hummingbird"), 0.015), (fleet.heavy_hexacopter(), 0.06)):
+        model, plant = craft.model, RotorPlant(craft, varied=("payload",))
+        flown = robust_controller(craft, control.Sensors()).with_reference(model.neutral())
+        start = plant.start(np.tile(model.neutral(), (3, 1)), np.zeros((3, 6)))
+        run = ht.simulate(
+            plant, start, 8.0, 5e-3, control=flown, balance=False, parameters={"payload": share * craft.mass}
+        )
+        np.testing.assert_allclose(run.channels["thrust_scale"][-1, :, 0], 1 / (1 + share), rtol=2e-3)
+        off = np.linalg.norm(run.q[..., :3], axis=-1)
+        assert off.max() < most
+        assert off[-1].max() < 1e-3

@@ -237,7 +237,7 @@ def robust(
         controller = ForceObserver(controller, model, time, tuning.force, known, felt, leaning)
         controller = ThrustScale(controller, model, tuning.scale, drag=known)
     if "thrust_loss" in getattr(heart, "requires", ()):
-        controller = ThrustLoss(controller, model, LOSS / tuning.pole, gyro)
+        controller = ThrustLoss(controller, model, LOSS / tuning.pole, gyro, getattr(heart, "pairs", ()))
     if actuators is not None:
         controller = RotorState(controller, model, actuators, delay or 0.0)
         if identify is None:

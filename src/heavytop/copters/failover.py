@@ -7,6 +7,7 @@ acceleration (:class:`.ThrustLoss`). A *weak* rotor keeps a part of its thrust: 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -74,9 +75,10 @@ class Failover(Wrapper):
         if dead and not (able := remaining(vehicle, *dead)).holds_position:
             raise ControlError(f"{vehicle.name!r} without the rotors {list(dead)}: {able}")
         self.laws: dict[tuple[int, ...], DeadRotorLaw] = {}
+        self.pairs = [pair for pair in combinations(range(nu), 2) if remaining(vehicle, *pair).holds_position]
+        """Rotors without which together the vehicle holds its position."""
         if nu == 4:
-            pairs = [pair for pair in combinations(range(4), 2) if remaining(vehicle, *pair).spins]
-            self.laws = {each: DeadRotorLaw(vehicle, each) for each in [(k,) for k in range(4)] + pairs}
+            self.laws = {each: DeadRotorLaw(vehicle, each) for each in [*((k,) for k in range(4)), *self.pairs]}
         self.own_state_size = 8 * nu + 3
 
     def first(self) -> np.ndarray:
@@ -108,7 +110,8 @@ class Failover(Wrapper):
         patience = DWELL + delay + 0.5 * lag
         top = TOP * float(self.actuators.level(np.asarray(self.actuators.highest)))
         loss = at.signals.get("thrust_loss", np.zeros(nu))
-        taken = sum((np.where(before[k] > 0.5 * LATCHED, 1.0, 0.0) for k in range(nu)), start=0.0)
+        given = [np.where(before[k] > 0.5 * LATCHED, 1.0, 0.0) for k in range(nu)]
+        taken = sum(given, start=0.0)
         counted, stuck = [], []
         for k in range(nu):
             turning = np.where(taken > 0.5, np.minimum(commanded[k], implied[k]), commanded[k])
@@ -126,7 +129,8 @@ class Failover(Wrapper):
             count = (1 - alive) * np.maximum(
                 before[k] + h * np.where(sign > 0.5, 1.0, np.where(taken > 0.5, -FORGIVEN, 0.0)), 0.0
             )
-            allowed = self._allowed(before, taken, k)
+            # rotors whose signs began together are given up together
+            allowed = self._allowed(given, k)
             enough = np.where(taken > 0.5, SECOND, 1.0) * patience
             new = np.where(count > enough, 1.0, 0.0) * allowed
             kept = np.where(
@@ -134,17 +138,18 @@ class Failover(Wrapper):
             )
             counted.append(kept)
             stuck.append(np.where(new > 0.5, frozen * (1 - gone) * (1 - still), was_stuck[k]))
-            taken = taken + new
+            given[k] = np.maximum(given[k], new)
         found = vector(*counted), vector(*stuck), implied, concatenate(mean, own, changed, moved)
         at.shared["watched"] = found
         return found
 
-    def _allowed(self, before: Array, taken: Array, k: int) -> Array | float:
+    def _allowed(self, given: Sequence[Array], k: int) -> Array | float:
         """1 if rotor k may be given up besides those that are: the remaining ones can still hold the position."""
+        taken = sum(given, start=0.0)
         if self.laws:
             first = np.where(taken < 0.5, 1.0, 0.0)
-            partner = [j for pair in self.laws if len(pair) == 2 and k in pair for j in pair if j != k]
-            second = sum((np.where(before[j] > 0.5 * LATCHED, 1.0, 0.0) for j in partner), start=0.0)
+            partner = [j for pair in self.pairs if k in pair for j in pair if j != k]
+            second = sum((given[j] for j in partner), start=0.0)
             return np.minimum(first + second * np.where(taken < 1.5, 1.0, 0.0), 1.0)
         return np.where(taken < 0.5 * (self.vehicle.model.nu - 3), 1.0, 0.0)
 

@@ -10,6 +10,8 @@ With T T^T = P and y = T^T x the region V <= rho^2 is a ball. It is covered by b
 T^T S T^-T is negative definite for all enclosed S, or if the enclosure of the quadratic form is negative. A box that is neither is halved,
 and boxes outside the ball are left out. If all boxes pass, V decreases along every motion in the ball except at rest at 0: the
 ball is invariant, and every motion in it converges.
+
+The boxes of a free body are those of its rotation vector alone (:mod:`.body_field`).
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ import numpy as np
 
 from heavytop._arrays import concatenate, part, symbol, to_sx
 from heavytop.control.laws.law import FeedbackLaw, Law
+from heavytop.control.linear.body_field import BodyField
 from heavytop.control.linear.interval_slopes import Interval, Slope, slopes_of
 from heavytop.control.observers.hull import Hull
-from heavytop.coordinates import Angle, Vector
+from heavytop.coordinates import Angle, Pose, Vector
 from heavytop.errors import ControlError, unknown_name
 from heavytop.simulate import simulate
 
@@ -44,19 +47,22 @@ Cell = tuple[np.ndarray, np.ndarray]
 """Lower and upper bounds (np,) of the parameters."""
 
 
-class _Field:
-    """The closed loop x' = f(x) of a regulator in joint coordinates, with parameters in a box."""
+class _JointField:
+    """The closed loop x' = f(x) of a regulator in joint coordinates, x = (coordinates, velocities), with parameters in a box."""
+
+    method = f"interval slopes with outward rounding, sums of matrices with a margin of {ROUNDING:g}"
 
     def __init__(self, law: LinearQuadratic, uncertain: Mapping[str, tuple[float, float]]) -> None:
         import casadi
 
         model = law.model
         _check(law)
-        self.nv, self.nx = model.nv, 2 * model.nv
+        self.law, self.model, self.cost_rate = law, model, law.cost_rate
+        self.nv, self.nx, self.names = model.nv, 2 * model.nv, (*model.q_names, *model.v_names)
         x, p = symbol("x", self.nx), symbol("p", len(model.parameter_names))
-        q_R, v_R, _ = law.reference(0.0)
+        self.q_R, self.v_R, _ = law.reference(0.0)
         u_R = law._inputs(np.zeros(1))[0]
-        q, v = q_R + part(x, 0, self.nv), v_R + part(x, self.nv, self.nx)
+        q, v = self.q_R + part(x, 0, self.nv), self.v_R + part(x, self.nv, self.nx)
         u = u_R - np.matvec(law.gains[0], x)
         if law._bounds is not None:
             u = np.minimum(np.maximum(u, law._bounds[0]), law._bounds[1])
@@ -97,6 +103,23 @@ class _Field:
             [s.slope.radius + zeros for s in found], 1
         )
 
+    def linear(self) -> np.ndarray:
+        """Jacobian (nx, nx) at the set point."""
+        zero = np.zeros((1, self.nx))
+        return self.slopes(zero, zero, (self.nominal, self.nominal))[0][0]
+
+    def states(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """q and v of deviations (rows, nx)."""
+        return self.q_R + x[:, : self.nv], self.v_R + x[:, self.nv :]
+
+    def deviations(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Deviations (rows, nx) of states."""
+        return np.concatenate([q - self.q_R, v - self.v_R], axis=1)
+
+    def exists(self, x: np.ndarray) -> bool:
+        """Whether the deviations are those of a state."""
+        return True
+
     def rates(self, x: np.ndarray) -> np.ndarray:
         """f (rows, nx) at states (rows, nx), in floating point, parameters nominal."""
         p = np.repeat(self.nominal[:, None], len(x), axis=1)
@@ -107,14 +130,14 @@ REST = 1e-9
 """Largest rate at the set point that counts as rest: rounding of inputs that hold it."""
 
 
-def _check(law: LinearQuadratic) -> None:
+def _check(law: LinearQuadratic, body: bool = False) -> None:
     model = law.model
     flat = all(isinstance(block, Vector | Angle) for block in model.coordinates.blocks)
     problem = None
     if not law.reference.is_constant or law.period is not None or len(law.times) != 1:
         problem = "the regulator follows a motion"
-    elif model.is_constrained or model.nq != model.nv or not flat:
-        problem = "the model has constraints, attitudes or circles"
+    elif model.is_constrained or (not body and (model.nq != model.nv or not flat)):
+        problem = "the model has constraints, circles or attitudes, and is not a free body"
     elif law.ignored:
         problem = "deviations are ignored"
     if problem:
@@ -149,8 +172,8 @@ class Certificate:
         return f"Certificate({self.law.model.name!r}: radius {self.radius:.4g}, {self.boxes} boxes)"
 
     @cached_property
-    def _field(self) -> _Field:
-        return _Field(self.law, self.uncertain)
+    def _field(self) -> _JointField | BodyField:
+        return _field_of(self.law, self.uncertain)
 
     @property
     def amplitudes(self) -> np.ndarray:
@@ -159,8 +182,7 @@ class Certificate:
 
     def contains(self, q: Any, v: Any) -> bool:
         """Whether a state is in the region."""
-        q_R, v_R, _ = self.law.reference(0.0)
-        x = np.concatenate([np.asarray(q, dtype=float) - q_R, np.asarray(v, dtype=float) - v_R])
+        x = self._field.deviations(np.asarray(q, dtype=float)[None], np.asarray(v, dtype=float)[None])[0]
         return bool(x @ self.P @ x <= self.radius**2)
 
     def _states(self, count: int, radius: float, seed: int, surface: bool = False) -> np.ndarray:
@@ -187,16 +209,16 @@ class Certificate:
         With n samples and no failure, at most a share of 3/n of the surface is lost, with 95 % confidence. The radius grows by 15 % from
         one sample of starts to the next.
         """
-        radius, best = max(self.radius, 1e-3), 0.0
-        q_R, v_R, _ = self.law.reference(0.0)
-        nv = self._field.nv
+        radius, best, field = max(self.radius, 1e-3), 0.0, self._field
         for _ in range(60):
             x = self._states(samples, radius, seed, surface=True)
+            if not field.exists(x):
+                break
             run = simulate(
-                self.law.model, (q_R + x[:, :nv], v_R + x[:, nv:]), until, step, control=self.law, hold="continuous", record_every=10**9,
+                self.law.model, field.states(x), until, step, control=self.law, hold="continuous", record_every=10**9,
                 progress=False, balance=False, raise_on_failure=False,
             )  # fmt: skip
-            left = np.concatenate([run.q[-1] - q_R, run.v[-1] - v_R], axis=1)
+            left = field.deviations(run.q[-1], run.v[-1])
             if not (
                 np.all(np.isfinite(left)) and np.all(np.einsum("ni,ij,nj->n", left, self.P, left) < (0.1 * radius) ** 2)
             ):
@@ -207,19 +229,29 @@ class Certificate:
     def report(self) -> str:
         """Region and assumptions as text."""
         model = self.law.model
-        names = [*model.q_names, *model.v_names]
-        sizes = ", ".join(f"{name} {a:.3g}" for name, a in zip(names, self.amplitudes, strict=True))
+        sizes = ", ".join(f"{name} {a:.3g}" for name, a in zip(self._field.names, self.amplitudes, strict=True))
         box = ", ".join(f"{name} in [{a:g}, {b:g}]" for name, (a, b) in self.uncertain.items()) or "as described"
         return (
             f"proven region of attraction of {model.name!r}: x^T P x <= {self.radius**2:.4g}, deviations up to {sizes}.\n"
             f"Assumes: the described model, control without sampling, delay and noise, parameters {box}, limits "
             f"{'of the regulator' if self.law._bounds is not None else 'absent'}.\n"
-            f"Proof: V' < 0 by interval slopes with outward rounding in {self.boxes} boxes; sums of matrices with a margin of {ROUNDING:g}."
+            f"Proof: V' < 0 in {self.boxes} boxes, by {self._field.method}."
         )
 
 
-def _proved(field: _Field, P: np.ndarray, radius: float, most: int) -> tuple[bool, int]:
+def _field_of(law: LinearQuadratic, uncertain: Mapping[str, tuple[float, float]]) -> _JointField | BodyField:
+    if len(law.model.coordinates.blocks) != 1 or not isinstance(law.model.coordinates.blocks[0], Pose):
+        return _JointField(law, uncertain)
+    _check(law, body=True)
+    if uncertain:
+        raise ControlError("the region of a free body is proven for nominal parameters: omit uncertain=.")
+    return BodyField(law)
+
+
+def _proved(field: _JointField | BodyField, P: np.ndarray, radius: float, most: int) -> tuple[bool, int]:
     """Whether V decreases in the whole ball of a radius for all parameters, and the number of boxes: cells of parameters are halved, too."""
+    if isinstance(field, BodyField):
+        return field.proved(P, radius, most)
     proved, count = _proved_in(field, P, radius, most, (field.nominal, field.nominal))
     low, high = field.cell
     if not proved or not np.any(high > low):
@@ -244,7 +276,7 @@ SLACK = 3
 """Boxes for a cell of parameters per box for the nominal ones; a cell that needs more is halved."""
 
 
-def _proved_in(field: _Field, P: np.ndarray, radius: float, most: int, cell: Cell) -> tuple[bool, int]:
+def _proved_in(field: _JointField, P: np.ndarray, radius: float, most: int, cell: Cell) -> tuple[bool, int]:
     """The same for one cell of parameters, without halving it."""
     T = np.linalg.cholesky(P)
     inverse = np.linalg.inv(T)
@@ -267,7 +299,7 @@ def _proved_in(field: _Field, P: np.ndarray, radius: float, most: int, cell: Cel
 
 
 def _halved(
-    field: _Field,
+    field: _JointField,
     cell: Cell,
     T: np.ndarray,
     inverse: np.ndarray,
@@ -315,8 +347,9 @@ def certificate(
 
     Parameters
     ----------
-    law : law for sliding and turning joints, made by :func:`.lqr`, with its limits. radius : radius to prove; None: search for a large one.
-    uncertain : parameters and their bounds, for example ``{"m_p": (0.09, 0.11)}``: the proof holds for all of them.
+    law : law made by :func:`.lqr`, with its limits: for sliding and turning joints, or for one free body.
+    radius : radius to prove; None: search for a large one.
+    uncertain : parameters of joints and bodies and their bounds, for example ``{"m_p": (0.09, 0.11)}``: the proof holds for all of them.
     boxes : largest number of boxes of one attempt.
 
     Raises
@@ -334,10 +367,9 @@ def certificate(
     from scipy.linalg import solve_continuous_lyapunov
 
     given = dict(uncertain or {})
-    field = _Field(law, given)
-    zero = np.zeros((1, field.nx))
-    A = field.slopes(zero, zero, (field.nominal, field.nominal))[0][0]
-    P = solve_continuous_lyapunov(A.T, -law.cost_rate)
+    field = _field_of(law, given)
+    A = field.linear()
+    P = solve_continuous_lyapunov(A.T, -field.cost_rate)
     P = 0.5 * (P + P.T)
     if np.max(np.linalg.eigvals(A).real) >= 0 or np.min(np.linalg.eigvalsh(P)) <= 0:
         raise ControlError("the regulator does not stabilise its set point without sampling: no region is attracted.")
@@ -372,7 +404,7 @@ def _decreasing(trial: Certificate) -> float:
     radius = 1e-3
     for _ in range(200):
         x = trial._states(4000, radius, 1, surface=True)
-        if np.any(np.einsum("ni,ij,nj->n", x, trial.P, trial._field.rates(x)) >= 0):
+        if not trial._field.exists(x) or np.any(np.einsum("ni,ij,nj->n", x, trial.P, trial._field.rates(x)) >= 0):
             break
         radius *= 1.1
     return radius

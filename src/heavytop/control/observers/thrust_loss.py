@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,21 +19,24 @@ LOADED, LARGE, ALONE = 0.2, 0.35, 0.4
 the loss of one actuator explains the residual if at most this share of its square is left."""
 GONE = 0.65
 """Share above which a thrust counts as lost; a weaker loss is left to the other observers."""
+DISTINCT = 0.05
+"""Two actuators are distinguished if the determinant of their squares and product is above this share of the product of the squares."""
 LIFT = 0.3
 """Weight of the specific force relative to the angular accelerations, which gusts disturb less."""
 
 
 class ThrustLoss(_Observer):
-    """Wrapper that reports ``thrust_loss``: the share (nu,) of thrust lost by a single actuator at its commanded level, as with a lost blade.
+    """Wrapper that reports ``thrust_loss``: the share (nu,) of thrust lost by an actuator at its commanded level, as with a lost blade.
 
     With the residuals rho of angular acceleration and specific force, less their slow mean, and the effect s_k of losing actuator k entirely, in
     units of their size in hovering, the share l_k = <s_k rho> / <s_k s_k> is that of least squares, forgotten within ``time``. It
-    is reported for the actuator that explains the residual best, if little of it is left; the others report 0.
+    is reported for the actuator that explains the residual best, if little of it is left; the others report 0. A residual that no actuator
+    explains alone is compared with those of ``pairs``: of the pair that explains it best both shares are reported, if both thrusts are lost.
 
     Parameters
     ----------
     controller : the wrapped controller. model : model of the vehicle. time : time constant, s.
-    noise : noise of the gyro, rad/s: axes on which a loss has no larger effect count little.
+    noise : noise of the gyro, rad/s: axes on which a loss has no larger effect count little. pairs : actuators that may be lost at the same instant.
 
     Examples
     --------
@@ -43,9 +46,16 @@ class ThrustLoss(_Observer):
     {'thrust_loss': 4}
     """
 
-    def __init__(self, controller: Any, model: Model, time: float = 0.02, noise: float = 0.0) -> None:
-        super().__init__(controller, model, time, 8 + 2 * model.nu)
-        self.noise = float(noise)
+    def __init__(
+        self,
+        controller: Any,
+        model: Model,
+        time: float = 0.02,
+        noise: float = 0.0,
+        pairs: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.noise, self.pairs = float(noise), tuple(pairs)
+        super().__init__(controller, model, time, 8 + 2 * model.nu + len(self.pairs))
         self.provides = {"thrust_loss": model.nu}
 
     @property
@@ -75,12 +85,13 @@ class ThrustLoss(_Observer):
         return np.array([1.0, 1.0, 1.0, LIFT]) / (size + noise + 1e-12)
 
     def _sums(self, at: Seen) -> tuple[Array, Array]:
-        """The memory one sample later: angular velocity and slow mean (7,); square of the residual, products and squares (1 + 2 nu,)."""
+        """The memory one sample later: angular velocity and slow mean (7,); square of the residual, products, squares, and
+        products of the effects of pairs (1 + 2 nu + pairs,)."""
         if "sums" in at.shared:
             return at.shared["sums"]
         nu, motion = self.model.nu, self._motion(at)
         before, started, old = self._memory_parts(at)
-        omega, mean, sums = part(old, 0, 3), part(old, 3, 7), part(old, 7, 8 + 2 * nu)
+        omega, mean, sums = part(old, 0, 3), part(old, 3, 7), part(old, 7, 8 + 2 * nu + len(self.pairs))
         thrusts = self._thrusts(at)
         force, moment = self.hull.forces(thrusts)
         turn = (motion.omega - omega) / at.period
@@ -90,12 +101,11 @@ class ThrustLoss(_Observer):
         gain, weights, effects = self._gain(at), self._weights(at.period), self._effects
         mean = mean + gain / SLOW * (raw - mean)
         rho = raw - mean
-        products, squares = [], []
-        for k in range(nu):
-            lost = -effects[:, k] * thrusts[k]
-            products.append(np.vecdot(weights * lost, rho))
-            squares.append(np.vecdot(weights * lost, lost))
-        now = concatenate(vector(np.vecdot(weights * rho, rho)), vector(*products), vector(*squares))
+        lost = [-effects[:, k] * thrusts[k] for k in range(nu)]
+        products = [np.vecdot(weights * each, rho) for each in lost]
+        squares = [np.vecdot(weights * each, each) for each in lost]
+        both = [np.vecdot(weights * lost[i], lost[j]) for i, j in self.pairs]
+        now = vector(np.vecdot(weights * rho, rho), *products, *squares, *both)
         at.shared["sums"] = concatenate(motion.omega, mean), sums + gain * (now - sums)
         return at.shared["sums"]
 
@@ -113,8 +123,25 @@ class ThrustLoss(_Observer):
         least = left[0]
         for other in left[1:]:
             least = np.minimum(least, other)
-        clear = np.where(total > LARGE**2 * float(np.min(usual)), 1.0, 0.0) * np.where(least < ALONE * total, 1.0, 0.0)
-        found = [np.where(left[k] <= least, clear * shares[k], 0.0) for k in range(nu)]
+        large = np.where(total > LARGE**2 * float(np.min(usual)), 1.0, 0.0)
+        alone = np.where(least < ALONE * total, 1.0, 0.0)
+        found = [np.where(left[k] <= least, large * alone * shares[k], 0.0) for k in range(nu)]
+        rest, clear = ALONE * total, large * (1 - alone)
+        for n, (i, j) in enumerate(self.pairs):
+            (a, b, c), (x, y) = (sums[1 + nu + i], sums[1 + nu + j], sums[1 + 2 * nu + n]), (sums[1 + i], sums[1 + j])
+            det = a * b - c * c
+            apart = np.where(det > DISTINCT * a * b + 1e-18, 1.0, 0.0) * np.where(a > LOADED**2 * usual[i], 1.0, 0.0)
+            apart = apart * np.where(b > LOADED**2 * usual[j], 1.0, 0.0)
+            det = np.maximum(det, 1e-18)
+            first, second = (b * x - c * y) / det, (a * y - c * x) / det
+            over = total - first * x - second * y
+            best = (
+                clear * apart * np.where(np.minimum(first, second) > GONE, 1.0, 0.0) * np.where(over < rest, 1.0, 0.0)
+            )
+            rest = np.where(best > 0.5, over, rest)
+            found = [
+                np.where(best > 0.5, first if k == i else second if k == j else 0.0, old) for k, old in enumerate(found)
+            ]
         at.shared["thrust_loss"] = vector(*found)
         return at.shared["thrust_loss"]
 
