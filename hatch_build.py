@@ -1,4 +1,4 @@
-"""Build hook: wheels contain the viewer of K3D, taken from the package that the build installs, so that pages need none of K3D's notebook packages."""
+"""Build hook: wheels contain K3D's viewer, taken from the package that the build installs; pages need none of K3D's notebook packages."""
 
 import shutil
 import tempfile
