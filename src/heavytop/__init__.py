@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from heavytop import coordinates as coordinates, errors as errors, geometry as geometry, system as system
 from heavytop._arrays import matrix as matrix, vector as vector
+from heavytop._elsewhere import advice_on
 from heavytop._version import __version__ as __version__
 from heavytop.system import (
     Bore as Bore,
@@ -160,12 +161,13 @@ if not TYPE_CHECKING:  # type checkers should see only the names declared above,
 
     def __getattr__(name: str) -> Any:
         if name not in _ON_DEMAND:
-            raise AttributeError(f"module 'heavytop' has no attribute {name!r}.{errors.did_you_mean(name, __dir__())}")
+            known = () if name.startswith("_") else __dir__()
+            raise AttributeError(f"module 'heavytop' has no attribute {name!r}.{advice_on(name, known)}", name=name)
         found = import_module(_ON_DEMAND[name])
         value = globals()[name] = found if name in _MODULES else getattr(found, name)
         return value
 
 
 def __dir__() -> list[str]:
-    names = {*globals(), *_ON_DEMAND} - {"Any", "TYPE_CHECKING", "import_module"}
+    names = {*globals(), *_ON_DEMAND} - {"Any", "TYPE_CHECKING", "import_module", "advice_on"}
     return sorted(name for name in names if not name.startswith("_") or name.startswith("__"))

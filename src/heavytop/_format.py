@@ -74,11 +74,11 @@ def format_vector(values: Sequence[float] | np.ndarray, digits: int = 4, most: i
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun.
 
-    >>> counted(1, "input"), counted(2, "input"), counted(0, "body")
-    ('1 input', '2 inputs', '0 bodies')
+    >>> counted(1, "input"), counted(2000, "input"), counted(0, "body")
+    ('1 input', '2,000 inputs', '0 bodies')
     """
     plural = plural or (f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s")
-    return f"{number} {noun if number == 1 else plural}"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:

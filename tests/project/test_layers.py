@@ -39,6 +39,7 @@ ORDER = (
     {
         "_arrays",
         "_checksum",
+        "_elsewhere",
         "_format",
         "_files",
         "_memory",

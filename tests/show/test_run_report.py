@@ -251,7 +251,7 @@ def test_inputs_of_one_kind_have_a_unit() -> None:
     assert model.u_units == ("N", "N m", "")
     run = ht.simulate(model, (model.neutral(), np.zeros(6)), until=0.1, step=0.01, inputs=[1.0, 1.0, 1.0])
     units = [panel.unit for panel in report_of(run).panels if panel.title == "Inputs"]
-    assert units == ["N", "N m", "units of each input"]
+    assert units == ["N", "N m", "SI units"]
 
 
 def test_user_defined_velocities_are_not_called_inputs() -> None:
@@ -259,7 +259,7 @@ def test_user_defined_velocities_are_not_called_inputs() -> None:
     system.body("bob", joint=ht.Revolute("y"), inertia=ht.Inertia(1.0, com=(0, 0, -1)))
     model = system.derive(velocity=lambda q, v: ht.vector(2.0 * v[0]))
     run = ht.simulate(model, ([0.1], [0.0]), until=0.1, step=0.01)
-    assert [p.unit for p in report_of(run).panels if p.title == "Velocities"] == ["units of each velocity"]
+    assert [p.unit for p in report_of(run).panels if p.title == "Velocities"] == ["SI units"]
 
 
 @pytest.mark.thorough

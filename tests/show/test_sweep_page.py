@@ -136,6 +136,13 @@ def test_drawn_variables_have_maps_and_nothing_random_has_no_intervals() -> None
     assert "0.30000000000000004" not in text.split("Notable points")[1].split("Numbers")[0]
 
 
+def test_rounding_errors_have_no_map() -> None:
+    result = ht.sweep(lambda x, y: {"flat": 3e-14 * x * y, "seen": 3e-9 * x * y}, {"x": [0.0, 1.0], "y": [0.0, 1.0]})
+    text = page(result)
+    assert "map of seen over" in text
+    assert "map of flat over" not in text
+
+
 def test_outliers_do_not_stretch_the_colours() -> None:
     values = np.append(np.linspace(0.0, 1.0, 100), 17.0)
     low, high, beyond = _colour_range(values)

@@ -13,7 +13,7 @@ from typer import Option
 from heavytop.cli.choices import JSON
 from heavytop.cli.terminal import FAILURE, console, print_json, reported
 
-PACKAGES = ("numpy", "scipy", "casadi", "llvmlite", "sympy", "typer", "rich", "k3d", "matplotlib", "xarray", "h5netcdf")
+PACKAGES = ("numpy", "scipy", "casadi", "llvmlite", "sympy", "typer", "rich", "matplotlib", "xarray", "h5netcdf")
 
 
 @reported

@@ -1,5 +1,8 @@
 """Tracking control of rigid-body systems by a mechanical prototype: laws, references, limits, analysis."""
 
+from typing import TYPE_CHECKING
+
+from heavytop._elsewhere import missing_from
 from heavytop.control.actuators.command_history import (
     CommandMemory as CommandMemory,
     RotorState as RotorState,
@@ -191,3 +194,6 @@ from heavytop.control.robust_wrappers import (
 )
 from heavytop.ocp import Limits as Limits, Within as Within
 from heavytop.simulate import Controller as Controller
+
+if not TYPE_CHECKING:  # type checkers should find misspelled names
+    __getattr__ = missing_from(__name__, globals())

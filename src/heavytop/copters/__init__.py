@@ -1,5 +1,8 @@
 """Multicopters: vehicles with models, prototypes, limits and shapes; maneuvers; flights."""
 
+from typing import TYPE_CHECKING
+
+from heavytop._elsewhere import missing_from
 from heavytop.copters import maneuvers as maneuvers, stacks as stacks
 from heavytop.copters.airframe import Airframe as Airframe, Hanging as Hanging, Rotor as Rotor, ring as ring
 from heavytop.copters.authority import Authority as Authority
@@ -68,3 +71,6 @@ from heavytop.copters.vehicles import (
     tilting_thrusts as tilting_thrusts,
     tricopter as tricopter,
 )
+
+if not TYPE_CHECKING:  # type checkers should find misspelled names
+    __getattr__ = missing_from(__name__, globals())

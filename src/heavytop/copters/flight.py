@@ -12,6 +12,7 @@ import numpy as np
 
 from heavytop._format import Overview, Shown
 from heavytop.control import BaseController, Margins, Reference, TiltLimits
+from heavytop.copters.catalogue import load
 from heavytop.copters.composition import LAW_NAMES, ROBUST, Composition, Conditions, as_law, has_sensors
 from heavytop.copters.maneuvers import Maneuver, as_maneuver
 from heavytop.copters.robust_controller import agile_law, robust_controller
@@ -360,7 +361,7 @@ def angle_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def fly(
-    vehicle: Vehicle,
+    vehicle: Vehicle | str | Path,
     maneuver: Maneuver | Reference | Plan | str = "looping",
     law: str | BaseController | Stack | Callable[[Vehicle], BaseController] = "energy",
     *,
@@ -381,7 +382,8 @@ def fly(
 
     Parameters
     ----------
-    vehicle : the vehicle. maneuver : the desired motion: a maneuver or its name, or a reference or plan of ``vehicle.model``.
+    vehicle : the vehicle, its name or its TOML file.
+    maneuver : the desired motion: a maneuver or its name, or a reference or plan of ``vehicle.model``.
     law : "energy", "particle", "body", or "robust": the energy law with observers, prediction and governor, see :func:`.robust_controller`;
         noise and delay are then those of its sensors. Or your controller: a law, a wrapped one, a regulator or predictive control,
         firmware (:mod:`.stacks`), or a function that returns a controller for the vehicle. It has its own limits and integrals; one
@@ -406,6 +408,7 @@ def fly(
     np.True_
     """
     report = report or (lambda _: None)
+    vehicle = load(vehicle) if isinstance(vehicle, str | Path) else vehicle
     law = as_law(law, vehicle)
     if has_sensors(law):
         conditions = Conditions(wind, noise or 0.0, payload, seed, delay)

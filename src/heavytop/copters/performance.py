@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from heavytop.control import BaseController
 from heavytop.copters.authority import Authority
+from heavytop.copters.catalogue import load
 from heavytop.copters.composition import Composition, Conditions, as_law
 from heavytop.copters.flight import desired_poses, distance_between, flown_poses
 from heavytop.copters.maneuvers import Maneuver, make
@@ -35,7 +37,7 @@ def lifted_payload(vehicle: Vehicle) -> float:
 
 
 def largest_payload(
-    vehicle: Vehicle,
+    vehicle: Vehicle | str | Path,
     maneuver: Maneuver | str = "hover",
     law: str | BaseController = "energy",
     *,
@@ -70,6 +72,7 @@ def largest_payload(
     """
     if not (np.isfinite(error) and error > 0):
         raise ControlError(f"error of a payload search must be a positive distance in m, got {error!r}.")
+    vehicle = load(vehicle) if isinstance(vehicle, str | Path) else vehicle
     made = make(maneuver, vehicle) if isinstance(maneuver, str) else maneuver
     conditions = Conditions.of(vehicle, wind, noise, delay=delay)
     flight = Composition(vehicle, made, as_law(law, vehicle), conditions, rotors=rotors, step=step, until=until)

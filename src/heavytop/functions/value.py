@@ -250,6 +250,8 @@ def frozen(value: Any) -> Any:
         return kind(frozen(item) for item in value)
     if kind is dict:
         return {name: frozen(item) for name, item in value.items()}
+    if isinstance(value, Value):
+        return value
     return constant(value) if hasattr(value, "to_casadi") else value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,7 @@ def _from_dataset(log: Any, number: int) -> tuple[dict[str, Any], str]:
     if not hasattr(log, "data_vars"):
         raise IdentificationError(
             f"logs= takes datasets of ht.load_log, runs and dictionaries of arrays, got {type(log).__name__}."
+            + (" Read a file with ht.load_log(path, map, rate=...)." if isinstance(log, str | Path) else "")
         )
     if "time" not in log.coords:
         raise IdentificationError(

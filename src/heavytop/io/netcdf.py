@@ -105,16 +105,7 @@ def to_dataframe(run: Run) -> pandas.DataFrame:
     require_extra("data", "a run as a table")
     import pandas
 
-    columns: dict[str, np.ndarray] = {}
-    units: dict[str, str] = {}
-    for part in ("q", "v", "u"):
-        names, part_units = getattr(run, f"{part}_names"), getattr(run, f"{part}_units")
-        for k, (name, unit) in enumerate(zip(names, part_units, strict=True)):
-            label = name if name not in columns else f"{part}/{name}"
-            columns[label], units[label] = getattr(run, part)[..., k], unit
-    if run.has_energy:
-        columns |= {"kinetic_energy": run.kinetic_energy, "potential_energy": run.potential_energy}
-        units |= dict.fromkeys(("kinetic_energy", "potential_energy"), "J")
+    columns, units = run_columns(run)
     axes = _batch_axes(run)
     index = pandas.MultiIndex.from_product([*map(range, run.batch), run.t], names=[*axes, "time"])
     if not run.batch:
@@ -126,6 +117,21 @@ def to_dataframe(run: Run) -> pandas.DataFrame:
         return table
     present = np.isfinite(np.moveaxis(run.q, 0, -2)).all(axis=-1).reshape(-1)
     return table.loc[present, :]
+
+
+def run_columns(run: Run) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Coordinates, velocities, inputs and energies (n, ...) by name, and their units."""
+    columns: dict[str, np.ndarray] = {}
+    units: dict[str, str] = {}
+    for part in ("q", "v", "u"):
+        names, part_units = getattr(run, f"{part}_names"), getattr(run, f"{part}_units")
+        for k, (name, unit) in enumerate(zip(names, part_units, strict=True)):
+            label = name if name not in columns else f"{part}/{name}"
+            columns[label], units[label] = getattr(run, part)[..., k], unit
+    if run.has_energy:
+        columns |= {"kinetic_energy": run.kinetic_energy, "potential_energy": run.potential_energy}
+        units |= dict.fromkeys(("kinetic_energy", "potential_energy"), "J")
+    return columns, units
 
 
 def _batch_axes(run: Run) -> list[str]:
@@ -172,7 +178,7 @@ def save_run(run: Run, path: str | Path) -> None:
     ...
     True
     """
-    check_ending(path, NETCDF, "a netCDF file", " run.to_dataframe().to_csv(path) writes a table of text.")
+    check_ending(path, NETCDF, "a netCDF file", " A name that ends with .csv writes a table.")
     require_extra("data", "a netCDF file")
     needed, room = sum(array.nbytes for array in (run.q, run.v, run.u, *run.channels.values())), available_memory()
     if needed > room:

@@ -132,7 +132,8 @@ def read_xml(path: Path) -> Element:
             example = str(path / "robot.urdf")
             raise FileFormatError(f"{str(path)!r} is a folder: give the path of the file in it, such as {example!r}.")
         if not path.is_file():
-            raise FileFormatError(f"there is no file {str(path)!r}.")
+            named = "" if path.suffix else " Built-in systems: ht.library.load(name); vehicles: ht.copters.load(name)."
+            raise FileFormatError(f"there is no file {str(path)!r}.{named}")
         size = path.stat().st_size
         if size > LARGEST_FILE:
             raise FileFormatError(f"{str(path)!r} has {size} bytes; at most {LARGEST_FILE} are read.")

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from inspect import signature
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heavytop._elsewhere import missing_from
 from heavytop.errors import ModelError, unknown_name
 from heavytop.library.clearance import (
     STARTS as _LOOSE_STARTS,
@@ -203,3 +205,7 @@ def _loaded(name: str, symbolic: bool) -> System:
     if colon and not count.isdecimal():
         raise ModelError(f"{kind}:N needs a whole number, such as {kind}:20, got {name!r}.")
     return _COUNTED[kind](int(count) if colon else _DEFAULT_COUNT[kind])
+
+
+if not TYPE_CHECKING:  # type checkers should find misspelled names
+    __getattr__ = missing_from(__name__, globals())

@@ -31,7 +31,6 @@ MOST_ROWS = 24
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Curve = tuple[str, str, Floats, Floats | None]
 """Name, unit and values (n,) of the displayed trajectory, and those of all (n, *batch)."""
-OF_EACH = {"Coordinates": "coordinate", "Velocities": "velocity", "Inputs": "input"}
 CHOICES = 6
 """Trajectories of a batch among which a reader of its page chooses."""
 HIDDEN = 10.0
@@ -257,7 +256,7 @@ class _Trajectory:
         more = f" ({MOST_CURVES} of {len(group)})" if len(group) > MOST_CURVES else ""
         return Panel(
             title + more,
-            {"": f"units of each {OF_EACH[kind]}", "1": "dimensionless"}.get(unit, unit),
+            {"": "SI units", "1": "dimensionless"}.get(unit, unit),
             {name: values for name, _, values, _ in shown},
             times=self.t,
             bands={n: self._band(y, every) for n, _, y, every in shown if every is not None} if count > 1 else {},

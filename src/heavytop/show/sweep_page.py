@@ -44,6 +44,8 @@ MOST_ROWS = 10_000
 """Points whose numbers are embedded in the page."""
 MOST_PAIRS, MOST_BINS, POINTS_PER_BIN = 6, 30, 12
 """Maps of pairs of variables of one measure, bins along an axis, and the mean number of points in a bin if there are fewer bins."""
+ROUNDING = 1e-13
+"""Differences of a measure, in its unit and relative, that have no map."""
 OUTLYING = 1.0
 """Values further beyond the range of nine tenths than this part of it do not stretch the colours."""
 HIDDEN = ("outcome", "end_time", "cause")
@@ -182,9 +184,8 @@ def _maps(result: Result, name: str, varied: list[str]) -> tuple[str, str] | Non
     for (values, text), axis in zip(panels, axes, strict=True):
         image = axis.pcolormesh(_cells(data, x), _cells(data, y), values, **style)
         axis.set(xlabel=_label(data, x), ylabel=_label(data, y), title=text)
-    figure.colorbar(
-        image, ax=figure.axes, label=f"{'share' if is_share else 'mean'} of {_label(data, name)}", extend=beyond
-    )
+    what = "" if count.max() <= 1 else "share of " if is_share else "mean of "  # one point per cell has no mean
+    figure.colorbar(image, ax=figure.axes, label=f"{what}{_label(data, name)}", extend=beyond)
     return f"map of {name} over {x} and {y}", _png(figure)
 
 
@@ -241,9 +242,9 @@ def _edges(values: np.ndarray, most: int) -> np.ndarray:
 
 
 def _constant(values: np.ndarray) -> bool:
-    """Whether a map would show nothing."""
+    """Whether a map would show nothing, or rounding errors."""
     low, high = _range(values)
-    return not high > low
+    return not high - low > ROUNDING * max(1.0, abs(low), abs(high))
 
 
 def _colour_range(values: np.ndarray) -> tuple[float, float, str]:

@@ -237,10 +237,13 @@ def _array(values: Floats, kind: str) -> dict[str, Any]:
 
 @cache
 def viewer_source() -> bytes:
-    """K3D's standalone viewer, compressed with zlib. K3D itself is not imported: it would load the packages of notebooks."""
+    """K3D's standalone viewer, compressed with zlib: wheels contain it, a checkout reads it from the package k3d, without importing that."""
+    bundled = Path(__file__).with_name("k3d") / "viewer.js.z"
+    if bundled.is_file():
+        return bundled.read_bytes()
     found = find_spec("k3d")
     if found is None or found.origin is None:
-        raise MissingPackageError("a page needs the package 'k3d', which is not installed: pip install k3d.")
+        raise MissingPackageError("a page needs K3D's viewer, which a checkout does not contain: pip install k3d.")
     return zlib.compress(Path(found.origin).with_name("static").joinpath("standalone.js").read_bytes(), 9)
 
 

@@ -143,7 +143,7 @@ def check_room(problem: RunProblem, entries: Callable[[], int]) -> None:
 
 @dataclass(frozen=True)
 class Records:
-    """Arrays with the same leading axes: (n, *batch, ...) of a run, or the ... of one moment.
+    """Arrays with the same leading axes: (n, *batch, ...) for a run, without n for one moment.
 
     Attributes
     ----------

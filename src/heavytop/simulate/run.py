@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from heavytop._elsewhere import Advised
+from heavytop._files import CSV
 from heavytop._format import Overview, Shown
-from heavytop.errors import SimulationError, UnknownNameError, unknown_name
+from heavytop.errors import FileFormatError, SimulationError, UnknownNameError, unknown_name
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.events import Occurrence
 from heavytop.simulate.outcome import Outcome
@@ -53,7 +55,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Run(Shown):
+class Run(Shown, Advised):
     """A simulated motion: data only.
 
     Attributes
@@ -293,8 +295,21 @@ class Run(Shown):
 
         return to_dataframe(self)
 
-    def save(self, path: str | Path) -> None:
-        """Write a netCDF file (atomically); :meth:`load` reads it back exactly. With the ending ``.mcap``: a log for Foxglove and PlotJuggler."""
+    def save(self, path: str | Path, every: int = 1) -> None:
+        """Write a netCDF file (atomically); :meth:`load` reads it back exactly.
+
+        With the ending ``.mcap``: a log for Foxglove and PlotJuggler; ``.csv``: a table of one trajectory, with every ``every``-th record and
+        the last one.
+        """
+        if str(path).lower().endswith(CSV):
+            from heavytop.io import save_table
+
+            save_table(self, path, every)
+            return
+        if every != 1:
+            raise FileFormatError(
+                f"every={every} applies only to tables: give a name that ends with .csv, got {str(path)!r}."
+            )
         if str(path).lower().endswith(".mcap"):
             from heavytop.log import save_mcap
 

@@ -517,8 +517,11 @@ def _steps(duration: float, step: float) -> int:
 
 def _start(dynamics: Dynamics, start: Any) -> tuple[np.ndarray, np.ndarray]:
     """Check q0 and v0."""
-    if not isinstance(start, tuple | list) or len(start) != 2:
-        raise SimulationError("start must be a pair (q0, v0).")
+    if not isinstance(start, tuple | list) or len(start) != 2 or all(isinstance(x, int | float) for x in start):
+        given = listed([type(x).__name__ for x in start]) if isinstance(start, tuple | list) else type(start).__name__
+        raise SimulationError(
+            f"start must be a pair (q0, v0) of arrays, such as ([0.1, 0.0], [0.0, 0.0]), got {given}."
+        )
     q, v = start
     if not dynamics.is_on_manifold(q):
         q = dynamics.coordinates.check(q, f"start q of {dynamics.name!r}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from heavytop._arrays import Array, Floats, Seed, concatenate, is_finite, is_symbolic, numbers, shape
+from heavytop._elsewhere import Advised
 from heavytop._format import Overview, Shown, listed
 from heavytop.compile import Functions, Kernel, Shape, Traced, export_c
 from heavytop.coordinates import Product
@@ -172,7 +173,7 @@ class ModelFunction:
         return f"ModelFunction({self.name}({', '.join(self.inputs)}) -> {', '.join(self.outputs)})"
 
 
-class Model(Value, Shown):
+class Model(Value, Shown, Advised):
     """Equations of motion ``M a + c + D v + fK + fG = B u`` with ``q' = A(q) v`` and ``phi(q) = 0``.
 
     Every method takes numbers with leading batch axes (they broadcast) or symbols. ``parameters`` maps names to values that

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from heavytop._arrays import Array, Floats, as_array, constant, depends_on, is_symbolic, symbol
+from heavytop._elsewhere import Advised
 from heavytop._format import Overview, Shown, counted, format_vector, listed
 from heavytop.compile import on_symbols
 from heavytop.errors import HeavytopError, ModelError, ShapeError, unknown_name, wrong_shape
@@ -56,7 +57,7 @@ from heavytop.system.joints.base import JointLimits
 from heavytop.system.model import Model
 
 
-class System(Portable, Shown):
+class System(Portable, Shown, Advised):
     """A system of rigid bodies under construction.
 
     Parameters
@@ -241,6 +242,10 @@ class System(Portable, Shown):
     def _connect(self, a: str, b: str, joint: Joint, at: Array, label: str) -> None:
         if any(edge.label == label for edge in self._edges):
             raise ModelError(f"joint name {label!r} is taken. Choose another one: system.connect(..., name=...).")
+        if not isinstance(joint, Joint):
+            raise ModelError(
+                f"the joint of {label!r} must be a joint such as ht.Revolute('y') or ht.Free(), got {joint!r}."
+            )
         placed, joint = joint.prescribed(self._pose(at, f"at of joint {label!r}"), self.time)
         if depends_on(placed, self.time):
             placed = self._pose(placed, f"motion of joint {label!r}")

@@ -35,7 +35,7 @@ def rounded(value: Fraction, bits: int) -> float:
 
 
 def in_parts(value: Fraction, *bits: int) -> list[float]:
-    """Numbers of ``bits`` binary digits each that add up to a fraction; one more, of 53 digits, is the rest."""
+    """Split a fraction into numbers of ``bits`` binary digits each; the last one, of 53 digits, is the remainder."""
     parts = []
     for size in (*bits, 53):
         sign = 1 if value >= 0 else -1

@@ -320,7 +320,7 @@ class AttitudeSensor(_OfFrame):
 
 @dataclass(frozen=True, eq=False)
 class PoseSensor(_OfFrame):
-    """Position and rotation matrix of a frame (12,), as of motion capture; noise of position in axes of the world, then of attitude (6,).
+    """Position and rotation matrix of a frame (12,), such as from motion capture; noise (6,): position in world axes, then attitude.
 
     >>> PoseSensor("hull", noise=(0.002,) * 3 + (0.004,) * 3, period=0.01, delay=0.02).size
     6

@@ -174,6 +174,10 @@ def joint_reference(
     points, places = _waypoints(model, waypoints)
     joints = list(places)
     at_q, at_v = (tuple(places[joint][k] for joint in joints) for k in (0, 1))
+    if not isinstance(limits, MotionLimits):
+        raise ControlError(
+            f"limits must be control.MotionLimits(velocity=, acceleration=, jerk=), each one number or one per joint, got {limits!r}."
+        )
     bounds = limits.of(model, joints)
     moving, legs = points[:, at_q], len(points) - 1
     least = np.zeros(legs) if minimum_times is None else numbers(minimum_times, "minimum_times")

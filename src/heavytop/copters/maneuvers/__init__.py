@@ -8,8 +8,9 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from heavytop._elsewhere import missing_from
 from heavytop.control import Reference
 from heavytop.copters.maneuvers.acrobatics import (
     barrel_roll as barrel_roll,
@@ -120,3 +121,7 @@ def as_maneuver(given: Any, vehicle: Vehicle) -> Maneuver:
             f"the reference belongs to another model, {reference.model.name!r}: make it with the model of {vehicle.name!r}, vehicle.model."
         )
     return Maneuver(vehicle, reference, "plan" if isinstance(given, Plan) else "reference")
+
+
+if not TYPE_CHECKING:  # type checkers should find misspelled names
+    __getattr__ = missing_from(__name__, globals())
