@@ -65,7 +65,6 @@ def test_losses_have_their_lines_and_strict_rejects_them(load) -> None:
     assert [(item.what, item.where.rpartition(":")[2]) for item in report.losses] == [
         ("contact geometry", "4"),
         ("custom", "6"),
-        ("contact", "7"),
         ("deformable", "8"),
     ]
     with pytest.raises(FileFormatError, match="strict=True, but 4"):

@@ -49,7 +49,7 @@ class TopicTable:
 
 
 @dataclass(frozen=True, eq=False)
-class Variable:
+class TableVariable:
     """An array of a netCDF file: its topic and columns, name and labels of its second axis, if it has one."""
 
     topic: str
@@ -65,7 +65,7 @@ class Tables:
     format: str
     topics: Mapping[str, TopicTable]
     facts: Mapping[str, str] = field(default_factory=dict)
-    variables: Mapping[str, Variable] = field(default_factory=dict)
+    variables: Mapping[str, TableVariable] = field(default_factory=dict)
 
 
 def read_tables(path: str | Path) -> Tables:
@@ -195,7 +195,7 @@ def _netcdf(path: Path, engine: str) -> Tables:
             data = opened.load()
     columns: dict[str, dict[str, np.ndarray]] = {}
     units: dict[str, dict[str, str]] = {}
-    variables: dict[str, Variable] = {}
+    variables: dict[str, TableVariable] = {}
     for key, array in data.variables.items():
         name = str(key)
         if array.dtype.kind not in "fiub" or array.ndim not in (1, 2):
@@ -207,7 +207,7 @@ def _netcdf(path: Path, engine: str) -> Tables:
         unit = str(array.attrs.get("units", ""))
         units.setdefault(topic, {}).update(dict.fromkeys(own, LONG_UNITS.get(unit.partition(" since ")[0], unit)))
         if name != topic:
-            variables[name] = Variable(topic, own, axis[0] if axis else "", tuple(labels) if axis else ())
+            variables[name] = TableVariable(topic, own, axis[0] if axis else "", tuple(labels) if axis else ())
     if not variables:
         raise FileFormatError(f"{str(path)!r} has no signals: variables of numbers along a time, (n,) or (n, m).")
     topics = {t: TopicTable(c, units=units[t], time=t if t in c else "") for t, c in columns.items() if set(c) - {t}}

@@ -20,7 +20,15 @@ import numpy as np
 
 from heavytop.copters.stacks.attitude import quaternion_wxyz
 from heavytop.copters.stacks.pilot import ANGLE_LIMIT, YAW_RATE
-from heavytop.copters.stacks.program import PATIENCE, SLICE, STARTUP, Patience, Program, new_folder, program_file
+from heavytop.copters.stacks.program import (
+    PATIENCE,
+    SLICE,
+    STARTUP,
+    FirmwareProgram,
+    Patience,
+    new_folder,
+    program_file,
+)
 from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
 
 if TYPE_CHECKING:
@@ -145,7 +153,7 @@ class ArduPilotLink:
     def __init__(self, stack: ArduPilot, vehicle: Vehicle) -> None:
         self.stack, self.order, self.samples = stack, frame(vehicle)[2], 0
         self.commands = [0.0] * len(self.order)
-        self.program: Program | None = None
+        self.program: FirmwareProgram | None = None
         self.receiver_port, self.frame = stack.receiver_port, -1
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.settimeout(SLICE)
@@ -160,7 +168,7 @@ class ArduPilotLink:
         instance, folder = self._bind(INSTANCES), new_folder("ardupilot")
         defaults = folder / "vehicle.parm"
         defaults.write_text("".join(f"{name} {value:.9g}\n" for name, value in stack.settings(vehicle).items()))
-        self.program = Program(
+        self.program = FirmwareProgram(
             [
                 str(program), "--model", "JSON:127.0.0.1", "--speedup", str(SPEEDUP), "--defaults", str(defaults), f"-I{instance}",
                 "--sim-port-out", str(stack.port + APART * instance), "--rc-in-port", str(self.receiver_port),

@@ -29,7 +29,7 @@ from heavytop.copters.stacks.attitude import quaternion_wxyz
 from heavytop.copters.stacks.earth import place_on_earth, pressure_at
 from heavytop.copters.stacks.lockstep import LockstepProgram, free_port, served
 from heavytop.copters.stacks.pilot import ANGLE_LIMIT, YAW_RATE
-from heavytop.copters.stacks.program import PATIENCE, STARTUP, Patience, Program, new_folder, program_file
+from heavytop.copters.stacks.program import PATIENCE, STARTUP, FirmwareProgram, Patience, new_folder, program_file
 from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def eeprom(program: Path, lines: tuple[str, ...]) -> Path:
     return made
 
 
-def _connected(port: int, process: Program) -> socket.socket:
+def _connected(port: int, process: FirmwareProgram) -> socket.socket:
     """The command line, entered; the firmware takes a second to open it."""
     patience = Patience(process, STARTUP, "Betaflight's command line did not open")
     while True:

@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from heavytop.compile import cache_folder
-from heavytop.copters.stacks.program import PATIENCE, Program, tail
+from heavytop.copters.stacks.program import PATIENCE, FirmwareProgram, tail
 from heavytop.copters.stacks.stack import StackError
 
 ROOM = 256
@@ -66,7 +66,7 @@ def placed(folder: Path) -> str:
     return "./lockstep.so"
 
 
-class LockstepProgram(Program):
+class LockstepProgram(FirmwareProgram):
     """A running program whose time passes only between two exchanges.
 
     Parameters
@@ -142,7 +142,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def served(command: Sequence[str], folder: Path, first: int, port: int) -> Program:
+def served(command: Sequence[str], folder: Path, first: int, port: int) -> FirmwareProgram:
     """The program in real time, its servers moved from the port ``first`` to ``port`` of 127.0.0.1."""
     environment = {"LD_PRELOAD": placed(folder), "HEAVYTOP_SERVE": str(port), "HEAVYTOP_SERVER": str(first)}
-    return Program(command, folder, environment, attached=True)
+    return FirmwareProgram(command, folder, environment, attached=True)

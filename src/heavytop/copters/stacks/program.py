@@ -42,7 +42,7 @@ def program_file(path: str | Path, remedy: str) -> Path:
     return Path(path).resolve()
 
 
-class Program:
+class FirmwareProgram:
     """A running program in a folder of its own, which is removed with it.
 
     Parameters
@@ -110,7 +110,7 @@ class Program:
 class Patience:
     """Real time that is left for an answer of a program, or of one that was started by hand (None)."""
 
-    def __init__(self, program: Program | None, seconds: float, problem: str) -> None:
+    def __init__(self, program: FirmwareProgram | None, seconds: float, problem: str) -> None:
         self.program, self.seconds, self.problem = program, seconds, problem
         self.begin = time.monotonic()
 

@@ -20,7 +20,16 @@ import numpy as np
 
 from heavytop.copters.stacks.attitude import quaternion_wxyz
 from heavytop.copters.stacks.earth import HOME, place_on_earth, pressure_at
-from heavytop.copters.stacks.program import PATIENCE, SLICE, STARTUP, Patience, Program, new_folder, program_file, tail
+from heavytop.copters.stacks.program import (
+    PATIENCE,
+    SLICE,
+    STARTUP,
+    FirmwareProgram,
+    Patience,
+    new_folder,
+    program_file,
+    tail,
+)
 from heavytop.copters.stacks.stack import Desired, Measurements, StackError, Sticks, Vector3
 
 if TYPE_CHECKING:
@@ -126,7 +135,7 @@ class Px4Link:
         self.texts: list[str] = []
         self.random = np.random.default_rng(0)
         self.answered, self.system = False, 1
-        self.program: Program | None = None
+        self.program: FirmwareProgram | None = None
         self.server: socket.socket | None = None
         self.connection: socket.socket | None = None
         self.api_address: Any = None
@@ -146,7 +155,9 @@ class Px4Link:
             environment = {"PX4_SIM_MODEL": stack.model, "PX4_SIM_HOSTNAME": "127.0.0.1", "HEADLESS": "1"}
             environment |= {f"PX4_PARAM_{name}": f"{value:.9g}" for name, value in stack.settings(vehicle).items()}
             command = [str(file), "-d", "-i", str(instance), "-w", str(folder)]
-            self.program = Program([*command, str(scripts)] if scripts.is_dir() else command, folder, environment)
+            self.program = FirmwareProgram(
+                [*command, str(scripts)] if scripts.is_dir() else command, folder, environment
+            )
         self._connect()
 
     def _listen_at(self, port: int, api_port: int, instances: int) -> int:
