@@ -67,7 +67,7 @@ def test_losses_have_their_lines_and_strict_rejects_them(load) -> None:
         ("custom", "6"),
         ("deformable", "8"),
     ]
-    with pytest.raises(FileFormatError, match="strict=True, but 4"):
+    with pytest.raises(FileFormatError, match="strict=True, but 3"):
         load(text, strict=True)
 
 
