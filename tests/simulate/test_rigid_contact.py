@@ -348,6 +348,18 @@ def test_painleves_rod(mu: float) -> None:
 
 
 @pytest.mark.thorough
+def test_a_touchdown_is_not_painleves_paradox() -> None:
+    """A tip that comes down within a step, with friction that presses it against the floor, jams: its impulse exists, and stops it."""
+    angle, step = np.pi / 3, 1e-4
+    start = ([0.0, np.sin(angle) + 2e-8, angle], [-1.0, 0.0, 0.0])
+    run = simulate(rod(), start, step, step, parameters={"mu": 1.6})
+    assert solved(run), run.outcome
+    assert run.contacts["rod"].force[-1, 1] > 100.0
+    x, y, turn = run.v[-1]
+    assert np.allclose([x + turn * np.sin(angle), y - turn * np.cos(angle)], 0.0, atol=1e-3)  # of the tip
+
+
+@pytest.mark.thorough
 def test_rigid_balls_obey_newtons_law() -> None:
     """With gaps the last ball leaves; touching ones separate by Newton's law of each pair: rigid balls do not cradle."""
     system = ht.System(name="cradle", gravity=(0.0, 0.0, 0.0))
