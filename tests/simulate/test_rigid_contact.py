@@ -348,6 +348,53 @@ def test_painleves_rod(mu: float) -> None:
 
 
 @pytest.mark.thorough
+def test_a_touchdown_is_not_painleves_paradox() -> None:
+    """A tip that comes down within a step, with friction that presses it against the floor, jams: its impulse exists, and stops it."""
+    angle, step = np.pi / 3, 1e-4
+    start = ([0.0, np.sin(angle) + 2e-8, angle], [-1.0, 0.0, 0.0])
+    run = simulate(rod(), start, step, step, parameters={"mu": 1.6})
+    assert solved(run), run.outcome
+    assert run.contacts["rod"].force[-1, 1] > 100.0
+    x, y, turn = run.v[-1]
+    assert np.allclose([x + turn * np.sin(angle), y - turn * np.cos(angle)], 0.0, atol=1e-3)  # of the tip
+
+
+@cache
+def limp() -> ht.Model:
+    """A trunk with one leg of two links whose joints are free."""
+    system, shape = ht.System(name="limp"), ht.Box((0.4, 0.2, 0.1))
+    system.ground(friction=1.0)
+    system.body("trunk", joint=ht.Free(), inertia=ht.Inertia.of(shape, density=300.0))
+    link = ht.Inertia(0.3, com=(0.0, 0.0, -0.08), moment_at_com=(7e-4, 7e-4, 1e-4))
+    system.body("upper", parent="trunk", joint=ht.Revolute("y"), at=(0.2, 0.12, 0.0), inertia=link)
+    system.body("lower", parent="upper", joint=ht.Revolute("y"), at=(0.0, 0.0, -0.16), inertia=link)
+    system.contact("lower", "ground", ht.Points([(0.0, 0.0, -0.16)], radius=0.02))
+    system.contact("trunk", "ground", shape)
+    return system.derive()
+
+
+@pytest.mark.thorough
+def test_a_limp_leg_between_sliding_and_sticking() -> None:
+    """Random starts just before steps in which Newton's method is stuck between contacts that slide and stick."""
+    columns = [
+        [0.597754, 0.473943, 0.646582, -0.160874, 0.861042, -0.482417, -0.785373, 0.184348, 0.590936],
+        [0.994204, -0.105091, -0.022664, 0.098507, 0.97494, -0.199472, 0.043058, 0.196083, 0.979641],
+    ]
+    u, _, w = np.linalg.svd(np.reshape(columns, (2, 3, 3)))
+    places = [[0.003171, -0.003909, 0.207105], [-0.048631, 0.021987, 0.30842]]
+    angles = [[0.575929, -0.247114], [-0.683396, 0.140991]]
+    q = np.concatenate([places, (u @ w).reshape(2, 9), angles], axis=-1)
+    v = [
+        [-0.014935, -0.066919, -0.074097, 0.268389, 0.236288, -0.267496, 2.077178, -4.094196],
+        [-0.868227, 0.657439, -1.732341, -0.589722, -6.547169, -1.280758, 3.145852, 1.566218],
+    ]
+    run = simulate(limp(), (q, np.array(v)), 0.03, 1e-3)
+    assert all(outcome.ok for outcome in run.outcomes), run.outcome
+    assert solved(run)
+    assert min(contact.gaps.min() for contact in run.contacts.values()) > -1e-7
+
+
+@pytest.mark.thorough
 def test_rigid_balls_obey_newtons_law() -> None:
     """With gaps the last ball leaves; touching ones separate by Newton's law of each pair: rigid balls do not cradle."""
     system = ht.System(name="cradle", gravity=(0.0, 0.0, 0.0))
