@@ -319,7 +319,7 @@ def _contact(data: xarray.Dataset, label: str, unique: bool | None) -> ContactRe
     t = data["time"].values
     if unique is None:
         return JointReaction(label, t, values("force"))
-    return ContactRecord(label, t, *map(values, ("forces", "gaps", "points", "use")), unique)
+    return ContactRecord(label, t, values("forces"), values("gaps"), values("points"), values("use"), unique)
 
 
 def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
