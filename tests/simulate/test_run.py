@@ -213,6 +213,33 @@ def test_file_without_inputs_and_with_many_events(tmp_path: Path) -> None:
     same(made, ht.Run.load(tmp_path / "run.nc"))
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("stiffness", [None, 1e4])
+def test_contacts_are_saved_with_the_run(tmp_path: Path, batch: tuple[int, ...], stiffness: float | None) -> None:
+    """A run that is read has no model, but the forces, gaps and points of its contacts, ropes, stops and sticking frictions."""
+    system = ht.System(name="lift/drop")
+    system.body("lift", joint=ht.Prismatic("z"), inertia=ht.Inertia(2.0))
+    system.ground(friction=0.5)
+    system.contact("lift", "ground", ht.Sphere(0.1), stiffness=stiffness)
+    if stiffness is None:
+        system.limit("lift", 0.0, 0.2, hard=True)
+        system.rope("world", "lift", 1.0)
+    q = np.broadcast_to([0.15], (*batch, 1))
+    step, integrator = (1e-2, "moreau") if stiffness is None else (1e-3, "rkmk4")
+    made = simulate(system.derive(), (q, np.zeros_like(q)), until=0.3, step=step, integrator=integrator)
+    made.save(tmp_path / "run.nc")
+    read = ht.Run.load(tmp_path / "run.nc")
+    assert list(read.contacts) == list(made.contacts)
+    assert len(read.contacts) == (1 if stiffness else 3)
+    for name, record in made.contacts.items():
+        assert type(read.contacts[name]) is type(record)
+        np.testing.assert_equal(vars(read.contacts[name]), vars(record))
+    assert np.any(made.contacts["lift"].force)
+    read.save(tmp_path / "again.nc")
+    np.testing.assert_equal(vars(ht.Run.load(tmp_path / "again.nc").contacts["lift"]), vars(made.contacts["lift"]))
+
+
 def test_failed_write_leaves_the_old_file(run: ht.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run.nc"
     path.write_text("old")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import xarray
 
     from heavytop.simulate import Run
+    from heavytop.simulate.contact_record import ContactRecord, JointReaction
 
 FORMAT = "heavytop run 1"
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -64,6 +65,14 @@ def to_xarray(run: Run) -> xarray.Dataset:
         data["work"] = (["time", *batch, "power"], run.work, {"units": "J"})
     for label, values in run.driver_power.items():
         data[_variable("driver", label)] = (["time", *batch], values, {"units": "W", "long_name": printable(label)})
+    for label, record in run.contacts.items():
+        for part, values in _contact_parts(record).items():
+            axes = [_variable(f"{part}_axis{k}", label) for k in range(values.ndim - 1 - len(batch))]
+            data[_variable(f"contact_{part}", label)] = (
+                ["time", *batch, *axes],
+                values,
+                {"long_name": printable(label)},
+            )
     for label, values in run.channels.items():
         axes = [_variable(f"axis{k}", label) for k in range(values.ndim - 1 - len(batch))]
         if values.size or not axes:
@@ -80,6 +89,11 @@ def to_xarray(run: Run) -> xarray.Dataset:
     data["end_time"] = (batch, times.reshape(run.batch), {"units": "s"})
     data["metadata"] = ((), np.array(_metadata(run), dtype=object))  # an attribute must not exceed 64 kB
     return xarray.Dataset(data, coords, {"title": printable(f"{run.name}, {run.integrator}")})
+
+
+def _contact_parts(record: ContactRecord | JointReaction) -> dict[str, np.ndarray]:
+    """The arrays of a contact by their names in its class."""
+    return {name: value for name, value in vars(record).items() if isinstance(value, np.ndarray) and name != "t"}
 
 
 def _variable(kind: str, label: str) -> str:
@@ -151,6 +165,7 @@ def _metadata(run: Run) -> str:
         "units": {part: list(getattr(run, f"{part}_units")) for part in PARTS},
         "channels": {name: list(values.shape) for name, values in run.channels.items()},
         "drivers": list(run.driver_power),
+        "contacts": {name: getattr(record, "unique", None) for name, record in run.contacts.items()},
         "invariants": list(run.invariants),
         "parameters": list(run.parameters),
         "has_energy": run.has_energy,
@@ -297,6 +312,16 @@ def _channel(data: xarray.Dataset, label: str, shape: list[int]) -> np.ndarray:
     return np.zeros(tuple(shape))
 
 
+def _contact(data: xarray.Dataset, label: str, unique: bool | None) -> ContactRecord | JointReaction:
+    from heavytop.simulate.contact_record import ContactRecord, JointReaction
+
+    values = lambda part: data[_variable(f"contact_{part}", label)].values  # noqa: E731
+    t = data["time"].values
+    if unique is None:
+        return JointReaction(label, t, values("force"))
+    return ContactRecord(label, t, values("forces"), values("gaps"), values("points"), values("use"), unique)
+
+
 def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
     # imported here, so that robots can be loaded without simulation
     from heavytop.simulate import Ending, Invariant, Occurrence, Outcome, Run, Settings, Timing
@@ -315,6 +340,8 @@ def _run(data: xarray.Dataset, meta: dict[str, Any]) -> Run:
         stored |= {label: data[label].values for label in ("kinetic_energy", "potential_energy")}
     drivers = {label: data[_variable("driver", label)].values for label in meta.get("drivers", [])}
     stored |= {"driver_power": drivers} if drivers else {}
+    if contacts := {label: _contact(data, label, unique) for label, unique in meta.get("contacts", {}).items()}:
+        stored["contacts"] = contacts
     codes, times = data["outcome"].values.reshape(-1), data["end_time"].values.reshape(-1)
     flat = np.empty(len(codes), dtype=object)
     for k, (code, end) in enumerate(zip(codes, times, strict=True)):
