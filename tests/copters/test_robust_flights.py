@@ -274,6 +274,16 @@ def test_a_flight_that_tumbles_is_lost() -> None:
     assert lost.ending is Ending.lost
     assert not lost.ok
     assert "tumbles" in lost.message
+    assert "falls" not in lost.message
+    dropped = flight.run.q.copy()
+    dropped[:, 2] -= 5.0 * flight.t**2
+    run = SimpleNamespace(
+        outcome=flight.run.outcome, v=flight.run.v, q=dropped - 3 * np.eye(12)[2], t=flight.t, batch=()
+    )
+    lost = replace(flight, run=run).outcome  # pyright: ignore[reportArgumentType]
+    assert lost.ending is Ending.lost
+    assert "8 m from the reference" in lost.message
+    assert "falls at 9.99 m/s, 8 m below the reference" in lost.message
 
 
 @pytest.mark.slow
