@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -282,8 +283,7 @@ def test_a_flight_that_tumbles_is_lost() -> None:
     )
     lost = replace(flight, run=run).outcome  # pyright: ignore[reportArgumentType]
     assert lost.ending is Ending.lost
-    assert "8 m from the reference" in lost.message
-    assert "falls at 9.99 m/s, 8 m below the reference" in lost.message
+    assert re.search(r"8 m from the reference .*; it falls at (9\.99|10) m/s, 8 m below the reference", lost.message)
 
 
 @pytest.mark.slow

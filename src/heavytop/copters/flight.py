@@ -229,7 +229,10 @@ class Flight(Shown, Portable):
         """Height below the reference and speed of a vehicle that falls at the end, as text."""
         z, wanted = self.pose()[-2:, 2, 3], self.pose(desired=True)[-1, 2, 3]
         speed = -float(np.diff(z)[0] / np.diff(self.t[-2:])[0]) if len(z) > 1 else 0.0
-        return f"; it falls at {speed:.3g} m/s, {wanted - z[-1]:.3g} m below the reference" if speed > FALL else ""
+        if speed < FALL:
+            return ""
+        below = wanted - z[-1]
+        return f"; it falls at {speed:.3g} m/s" + (f", {below:.3g} m below the reference" if below > 0 else "")
 
     @cached_property
     def margins(self) -> Margins | None:
