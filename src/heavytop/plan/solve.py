@@ -129,12 +129,13 @@ def solve(problem: Problem, guess: Guess, options: SolveOptions) -> Plan:
         most = options.iterations if explicit is None else min(options.iterations, TRIED)
         program, solution = _solve_centred(functions, guess, method, replace(limited, iterations=most), warm)
         failed = solution.status in (Status.INFEASIBLE, Status.FAILED, Status.LIMIT)
+        spent = failed and rationed is not None and rationed.left <= 0
         guess = motion_of(program, solution.x)
         methods = METHODS if method in METHODS else COLLOCATION
         defects = _defects(functions, guess, methods)
         defect = defects[method]
         coarse = methods is METHODS and solution.status is not Status.STOPPED and defect > COARSE
-        if coarse and (restarts == 0 or (min(defects.values()) > COARSE and not failed)):
+        if coarse and not spent and (restarts == 0 or (min(defects.values()) > COARSE and not failed)):
             attempts.append(_attempt(program, method, solution, defect))
             restarts += 1
             if restarts == RESTARTS:
@@ -143,7 +144,7 @@ def solve(problem: Problem, guess: Guess, options: SolveOptions) -> Plan:
             method, warm = ACCURATE, None
             continue
         if failed:
-            if explicit is not None:  # not stiff after all
+            if explicit is not None and not spent:  # not stiff after all
                 if 2 * program.count > MOST_REFINED:
                     raise _inaccurate(program, attempts[-1].defect, options.tolerance)
                 functions, guess, method, warm, explicit = *_finer(*explicit, METHODS), METHODS[0], None, None
@@ -151,7 +152,6 @@ def solve(problem: Problem, guess: Guess, options: SolveOptions) -> Plan:
             if not options.rescue:
                 raise explain(program, solution, [])
             nearest, violations = least_violation(program, solution.x, options.solver, options.iterations)
-            spent = rationed is not None and rationed.left <= 0
             if violations or rescued or spent or nearest.status not in (Status.SOLVED, Status.ACCEPTABLE):
                 raise explain(program, solution, violations)
             # a motion within all constraints exists: start from it
