@@ -66,8 +66,10 @@ def test_samples_do_not_contradict_the_proof(balanced: control.LinearQuadratic) 
 
 
 def test_too_large_a_region_is_not_proven(balanced: control.LinearQuadratic) -> None:
-    with pytest.raises(ControlError, match="radius of 3 was not proven"):
+    with pytest.raises(ControlError, match="radius of 3 was not proven: V increases at a state of radius"):
         balanced.certified_region(radius=3.0, boxes=3000)
+    with pytest.raises(ControlError, match="radius of 0.4 was not proven: 3 boxes were not enough. Give more boxes"):
+        balanced.certified_region(radius=0.4, boxes=3)
 
 
 def test_a_radius_is_any_positive_number(balanced: control.LinearQuadratic) -> None:
@@ -94,7 +96,7 @@ def test_limits_of_the_inputs_are_part_of_the_proof() -> None:
     limited = control.lqr(model, [0.0, 0.0], limits=(-4.0, 4.0))
     free = control.lqr(model, [0.0, 0.0])
     assert limited.certified_region(radius=0.1).boxes >= free.certified_region(radius=0.1).boxes
-    with pytest.raises(ControlError, match="not proven"):
+    with pytest.raises(ControlError, match="not proven: .*; input 'F' may reach a limit"):
         control.lqr(model, [0.0, 0.0], limits=(-0.1, 0.1)).certified_region(radius=0.3, boxes=3000)
 
 
@@ -143,7 +145,7 @@ def test_limits_of_a_body_are_not_reached_in_its_region(hovering: control.Linear
     u = limited(0.0, q, v)
     assert u.min() > 0.0
     assert u.max() < 8.8
-    with pytest.raises(ControlError, match="not proven"):
+    with pytest.raises(ControlError, match="not proven: input '.*' may reach a limit from a radius of .* free body"):
         limited.certified_region(radius=1.1)
 
 

@@ -154,7 +154,9 @@ def test_pictures_are_written(cart: ht.Model, tmp_path: Path) -> None:
         figure: Any = draw(tmp_path / f"{name}.png")
         assert figure.axes[0].get_legend().get_texts()[0].get_text() == "F"
         assert (tmp_path / f"{name}.png").stat().st_size > 5000
-    assert len(loop.step().axes) == 4
+    steps = loop.step()
+    assert [axis.get_ylabel() for axis in steps.axes] == ["in SI units", "F in SI units"] * 2
+    assert len(control.lqr(cart, [0, 0], ignore=["x.x"]).loop().step().axes) == 2  # no step of an ignored place
     with pytest.raises(HeavytopError):
         loop.bode(tmp_path / "bode.docx")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -274,6 +275,15 @@ def test_a_flight_that_tumbles_is_lost() -> None:
     assert lost.ending is Ending.lost
     assert not lost.ok
     assert "tumbles" in lost.message
+    assert "falls" not in lost.message
+    dropped = flight.run.q.copy()
+    dropped[:, 2] -= 5.0 * flight.t**2
+    run = SimpleNamespace(
+        outcome=flight.run.outcome, v=flight.run.v, q=dropped - 3 * np.eye(12)[2], t=flight.t, batch=()
+    )
+    lost = replace(flight, run=run).outcome  # pyright: ignore[reportArgumentType]
+    assert lost.ending is Ending.lost
+    assert re.search(r"8 m from the reference .*; it falls at (9\.99|10) m/s, 8 m below the reference", lost.message)
 
 
 @pytest.mark.slow

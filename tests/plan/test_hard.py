@@ -8,7 +8,9 @@ from plan.test_transcription import program
 
 import heavytop as ht
 from heavytop.errors import PlanError
-from heavytop.plan import Effort, KeepOut, Nlpsol, OwnCost, Speed, solve as solving
+from heavytop.ocp import Transcription
+from heavytop.ocp.solvers import Solution, SolveRequest
+from heavytop.plan import Effort, InfeasibleError, Ipopt, KeepOut, Nlpsol, OwnCost, Speed, solve as solving
 from heavytop.plan.problem_builder import HEAVY
 from heavytop.plan.result import Attempt
 
@@ -113,3 +115,31 @@ def test_diverging_iterates_do_not_warn() -> None:
     cart = ht.library.cart_pole().derive()
     with pytest.raises(PlanError, match="no plan of 'cart and pole' was found"):  # a warning would be an error
         ht.plan(cart, [0, 0], [1, 0], 1.0, cost=OwnCost(lambda u: -(u[0] ** 2)), steps=10, iterations=60)
+
+
+class Counting(Ipopt):
+    """IPOPT that notes the iterations of all solutions of a problem itself, without those of its diagnosis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: list[int] = []
+
+    def solve(self, request: SolveRequest) -> Solution:
+        solution = super().solve(request)
+        if isinstance(request.program, Transcription):
+            self.counts.append(solution.iterations)
+        return solution
+
+
+@pytest.mark.thorough
+def test_solutions_share_a_ration_of_iterations() -> None:
+    """A snakeboard at rest, wheels straight, has no way forwards to first order: all solutions from a guess end within its ration."""
+    board, solver = ht.library.snakeboard().derive(), Counting()
+    ahead = board.neutral()
+    ahead[0] = 0.5
+    with pytest.raises(
+        InfeasibleError, match="Tried: the straight guess and 4 random ones with at most 10 iterations each"
+    ):
+        ht.plan(board, board.neutral(), ahead, solver=solver, iterations=10, steps=20)
+    # from the straight guess, and from the first random one, which starts in this process
+    assert 10 <= sum(solver.counts) <= 40 + len(solver.counts)

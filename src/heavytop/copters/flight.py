@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 LOST = 5.0
 """Distance (m) from the reference at the end beyond which a flight has failed."""
+FALL = 1.0
+"""Speed (m/s) downwards of a lost vehicle from which on it falls."""
 TUMBLE_TIME, TUMBLE_RATE = 0.5, 15.0
 """A vehicle tumbles if it turns faster than this rate (rad/s) relative to its reference, or is upside down, during this time (s) at the end."""
 
@@ -197,7 +199,7 @@ class Flight(Shown, Portable):
     def outcome(self) -> Outcome:
         """The outcome of the run, or ``lost`` if the vehicle tumbles or is far from its reference at the end.
 
-        The message states the motors that failed, when, and the distance from the reference at the end.
+        The message states the speed of a fall, the motors that failed, when, and the distance from the reference at the end.
         """
         end = self._ending()
         if not self.motor_failures:
@@ -217,10 +219,20 @@ class Flight(Shown, Portable):
         time, far = float(self.t[-1]), float(self.position_error[-1])
         if np.min(spin) > TUMBLE_RATE or np.min(self.attitude_error[late]) > np.pi / 2:
             text = f"the vehicle tumbles: {np.min(spin):.3g} rad/s and {np.degrees(self.attitude_error[-1]):.0f} deg off at t = {time:g} s"
-            return Outcome(Ending.lost, text, time)
+            return Outcome(Ending.lost, text + self._fall(), time)
         if far > LOST and far > self.position_error[0]:
-            return Outcome(Ending.lost, f"the vehicle is lost: {far:.3g} m from the reference at t = {time:g} s", time)
+            text = f"the vehicle is lost: {far:.3g} m from the reference at t = {time:g} s"
+            return Outcome(Ending.lost, text + self._fall(), time)
         return end
+
+    def _fall(self) -> str:
+        """Height below the reference and speed of a vehicle that falls at the end, as text."""
+        z, wanted = self.pose()[-2:, 2, 3], self.pose(desired=True)[-1, 2, 3]
+        speed = -float(np.diff(z)[0] / np.diff(self.t[-2:])[0]) if len(z) > 1 else 0.0
+        if speed < FALL:
+            return ""
+        below = wanted - z[-1]
+        return f"; it falls at {speed:.3g} m/s" + (f", {below:.3g} m below the reference" if below > 0 else "")
 
     @cached_property
     def margins(self) -> Margins | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from heavytop._progress import Progress
@@ -17,11 +18,8 @@ from heavytop.plan.necessary_conditions import check_numbers
 from heavytop.plan.problem import Phase
 from heavytop.plan.problem_builder import Duration, ProblemArguments, build_problem, check_options
 from heavytop.plan.result import Plan
-from heavytop.plan.solve import SolveOptions, best_of, further_starts, is_swing_up, solve
+from heavytop.plan.solve import STRAIGHT_SHARE, SolveOptions, best_of, further_starts, is_swing_up, retried, solve
 from heavytop.system import Model
-
-RETRIES = 4
-"""Random guesses after a straight one without success."""
 
 
 def plan(
@@ -68,8 +66,8 @@ def plan(
     guess : a :class:`Plan`, :class:`~heavytop.control.Reference` or :class:`~heavytop.simulate.Run`; None: straight on the manifold.
     guesses : number of random guesses tried besides the first one; the best plan is returned, and ``plan.starts`` has all costs. None: eight
         with at most 400 iterations each if no guess is given and a joint without input turns by more than a quarter turn in a given
-        time (swing-ups have many optima), otherwise 0. If no guess is given and the straight one has no success, four random ones are tried
-        in any case.
+        time (swing-ups have many optima), otherwise 0. If no guess is given and the straight one has no success, four random ones
+        with at most 400 iterations each are tried in any case.
     steps : number of intervals with held (or linear) inputs; default: 60.
     phases : instead of duration, steps and gates: phases with their own durations, steps and constraints.
     inputs : "held" or "linear" between the nodes.
@@ -77,7 +75,8 @@ def plan(
         "auto" collocates stiff motions, unless the solver is :class:`Fatrop`, which takes explicit steps only.
     periodic : the motion ends in the state in which it starts.
     tolerance : largest difference of an interval from a fine simulation; the integration is refined until it is met.
-    iterations : largest number of iterations of the solver. solver : default: IPOPT with native callbacks.
+    iterations : largest number of iterations of one solution; all solutions from the default guess have at most three times as many.
+    solver : default: IPOPT with native callbacks.
     progress : show progress; None: on a terminal, after a second. Ctrl-C returns the best motion so far.
 
     Raises
@@ -111,16 +110,15 @@ def plan(
         options = SolveOptions(default_solver() if solver is None else solver, tolerance, iterations, callback)
         if guesses:
             return best_of(problem, [first], guesses, seed, options)
+        if guess is not None:
+            return solve(problem, first, options)
         try:
-            plan = solve(problem, first, options)
-            if guess is None and guesses is None and plan.converged and is_swing_up(problem):
+            plan = solve(problem, first, replace(options, ration=STRAIGHT_SHARE * iterations))
+        except InfeasibleError as error:
+            failure = error
+        else:
+            if guesses is None and plan.converged and is_swing_up(problem):
                 return further_starts(problem, plan, seed, options)
             return plan
-        except InfeasibleError as error:
-            if guess is not None:
-                raise
-            # a straight guess may be a dead end, bent ones leave it
-            try:
-                return best_of(problem, [], RETRIES, seed, options)
-            except InfeasibleError:
-                raise error from None
+        # a straight guess may be a dead end, bent ones leave it
+        return retried(problem, failure, seed, options)

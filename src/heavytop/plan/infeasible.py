@@ -19,6 +19,8 @@ from heavytop.plan.loops import CLOSE
 Violation = tuple[str, float, float]
 """Label, time in s, amount."""
 SHOWN, MET = 3, 1e-6
+DIAGNOSED = 500
+"""Largest number of iterations towards the least violation."""
 DRIFT = 10.0
 """Sum of the defects of all intervals in the loops, relative to a single one times their number."""
 
@@ -144,12 +146,16 @@ class Elastic(NonlinearProgram):
         return list(found.values())
 
 
-def least_violation(program: Transcription, x: np.ndarray, solver: Solver) -> tuple[Solution, list[Violation]]:
+def least_violation(
+    program: Transcription, x: np.ndarray, solver: Solver, iterations: int = DIAGNOSED
+) -> tuple[Solution, list[Violation]]:
     """The motion of least violation of goal and constraints, from the variables x of the problem, and its violations."""
     elastic = Elastic(program)
     if not elastic.soft:
         return Solution(x, x, x, x, np.inf, 0, Status.FAILED, "no soft rows"), []
-    solution = solver.solve(SolveRequest(elastic, elastic.start(x), tolerance=1e-7, iterations=500))
+    solution = solver.solve(
+        SolveRequest(elastic, elastic.start(x), tolerance=1e-7, iterations=min(iterations, DIAGNOSED))
+    )
     violations = elastic.violations(solution.x)
     solution.x = solution.x[: len(x)]
     return solution, violations

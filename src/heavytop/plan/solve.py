@@ -61,13 +61,18 @@ FURTHER_ITERATIONS = 400
 EQUAL = 1e-4
 """Relative difference of costs below which two optima count as equal."""
 QUARTER_TURN = 0.5 * np.pi
+RETRIES = 4
+"""Random guesses after a straight one without success, with as many iterations each."""
+STRAIGHT_SHARE = 3
+"""Largest number of iterations of all solutions from a straight guess, in units of that of one solution."""
 
 
 @dataclass(frozen=True, eq=False)
 class SolveOptions:
     """Solver with the largest defect of an interval, the largest number of iterations and the callback of every iteration.
 
-    With ``rescue`` a solution without success is repeated from the motion of least violation.
+    With ``rescue`` a solution without success is repeated from the motion of least violation. ``ration`` : largest number of iterations of all
+    solutions, without those of the diagnosis.
     """
 
     solver: Solver
@@ -75,6 +80,26 @@ class SolveOptions:
     iterations: int = 1000
     callback: Callable[[int, float, float], None] | None = None
     rescue: bool = True
+    ration: int | None = None
+
+
+@dataclass(eq=False)
+class Rationed:
+    """A solver whose solutions share a number of iterations; a solution has at least one."""
+
+    solver: Solver
+    left: int
+
+    @property
+    def name(self) -> str:
+        """Name of the solver."""
+        return self.solver.name
+
+    def solve(self, request: SolveRequest) -> Solution:
+        """Solve with at most the iterations that are left."""
+        solution = self.solver.solve(replace(request, iterations=max(1, min(request.iterations, self.left))))
+        self.left -= solution.iterations
+        return solution
 
 
 def first_variables(program: Transcription, guess: Guess) -> np.ndarray:
@@ -98,16 +123,19 @@ def solve(problem: Problem, guess: Guess, options: SolveOptions) -> Plan:
     warm: Solution | None = None
     rescued, collocated, explicit = False, False, None
     begin, restarts = (functions, guess), 0
+    rationed = None if options.ration is None else Rationed(options.solver, options.ration)
+    limited = options if rationed is None else replace(options, solver=rationed)
     while True:
         most = options.iterations if explicit is None else min(options.iterations, TRIED)
-        program, solution = _solve_centred(functions, guess, method, replace(options, iterations=most), warm)
+        program, solution = _solve_centred(functions, guess, method, replace(limited, iterations=most), warm)
         failed = solution.status in (Status.INFEASIBLE, Status.FAILED, Status.LIMIT)
+        spent = failed and rationed is not None and rationed.left <= 0
         guess = motion_of(program, solution.x)
         methods = METHODS if method in METHODS else COLLOCATION
         defects = _defects(functions, guess, methods)
         defect = defects[method]
         coarse = methods is METHODS and solution.status is not Status.STOPPED and defect > COARSE
-        if coarse and (restarts == 0 or (min(defects.values()) > COARSE and not failed)):
+        if coarse and not spent and (restarts == 0 or (min(defects.values()) > COARSE and not failed)):
             attempts.append(_attempt(program, method, solution, defect))
             restarts += 1
             if restarts == RESTARTS:
@@ -116,15 +144,15 @@ def solve(problem: Problem, guess: Guess, options: SolveOptions) -> Plan:
             method, warm = ACCURATE, None
             continue
         if failed:
-            if explicit is not None:  # not stiff after all
+            if explicit is not None and not spent:  # not stiff after all
                 if 2 * program.count > MOST_REFINED:
                     raise _inaccurate(program, attempts[-1].defect, options.tolerance)
                 functions, guess, method, warm, explicit = *_finer(*explicit, METHODS), METHODS[0], None, None
                 continue
             if not options.rescue:
                 raise explain(program, solution, [])
-            nearest, violations = least_violation(program, solution.x, options.solver)
-            if violations or rescued or nearest.status not in (Status.SOLVED, Status.ACCEPTABLE):
+            nearest, violations = least_violation(program, solution.x, options.solver, options.iterations)
+            if violations or rescued or spent or nearest.status not in (Status.SOLVED, Status.ACCEPTABLE):
                 raise explain(program, solution, violations)
             # a motion within all constraints exists: start from it
             guess, warm, rescued = motion_of(program, nearest.x), None, True
@@ -323,6 +351,26 @@ def best_of(problem: Problem, first: list[Guess], count: int, seed: int, options
         except InfeasibleError as caught:
             error = caught
     raise error if error is not None else AssertionError("no guess was tried")
+
+
+def retried(problem: Problem, failure: InfeasibleError, seed: int, options: SolveOptions) -> Plan:
+    """The plan of least cost from a few random guesses after a straight one failed; the error states what was tried."""
+    options = replace(options, callback=None)
+    most = min(options.iterations, FURTHER_ITERATIONS)
+    trials = [random(problem, np.random.default_rng([seed, i])) for i in range(RETRIES)]
+    costs = _costs(problem, trials, replace(options, tolerance=np.inf, iterations=most, ration=most))
+    for k in np.argsort(costs, kind="stable"):
+        if not np.isfinite(costs[k]):
+            break
+        try:
+            plan = solve(problem, trials[k], options)
+        except PlanError:
+            continue
+        return replace(plan, starts=GuessCosts((np.inf, *costs.tolist()), int(k) + 1))
+    raise InfeasibleError(
+        f"{failure} Tried: the straight guess and {RETRIES} random ones with at most {most} iterations each.",
+        failure.violations,
+    )
 
 
 def is_swing_up(problem: Problem) -> bool:

@@ -98,5 +98,5 @@ def plot_steps(loop: FeedbackLoop, of: Sequence[str], path: str | Path | None = 
             for k, label in enumerate(labels):
                 style = ("-", "--", ":")[(k // len(COLORS)) % 3]
                 axis.plot(t, values[:, k], style, color=COLORS[k % len(COLORS)], label=label, linewidth=1.0)
-            finish_axis(axis, title, "1")
+            finish_axis(axis, title, "SI units")
     return written(figure, path)

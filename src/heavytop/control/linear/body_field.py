@@ -151,7 +151,7 @@ class BodyField:
         T = np.linalg.cholesky(P)
         inverse = np.linalg.inv(T)
         turn = radius * float(np.linalg.norm(inverse.T[PHI], 2)) * (1 + 1e-6)
-        if turn >= np.pi or not self._is_free(inverse, radius):
+        if turn >= np.pi or not np.all(radius * self.reach(inverse) * (1 + 1e-6) < self.room):
             return False, 0
         bend, back = (
             self._bend(T, inverse, np.sqrt(3) * turn),
@@ -204,10 +204,9 @@ class BodyField:
         M = M[:, None] + spread
         return y, np.linalg.eigvalsh(M + M.swapaxes(2, 3)).reshape(len(centre), 8, -1)
 
-    def _is_free(self, inverse: np.ndarray, radius: float) -> bool:
-        """Whether no input reaches a limit in the region."""
+    def reach(self, inverse: np.ndarray) -> np.ndarray:
+        """Bounds (nu,) of the deviation of every input in the region, per unit of its radius."""
         gains = self.K[:, FROM_PLACES].copy()
         speed = np.linalg.norm(gains[:, W], axis=1) * np.linalg.norm(inverse.T[W], 2)
         gains[:, W] = 0.0
-        most = radius * (np.linalg.norm(gains @ inverse.T, axis=1) + speed)
-        return bool(np.all(most * (1 + 1e-6) < self.room))
+        return np.linalg.norm(gains @ inverse.T, axis=1) + speed

@@ -64,7 +64,9 @@ class _JointField:
         u_R = law._inputs(np.zeros(1))[0]
         q, v = self.q_R + part(x, 0, self.nv), self.v_R + part(x, self.nv, self.nx)
         u = u_R - np.matvec(law.gains[0], x)
+        self.room = np.full(len(u_R), np.inf)
         if law._bounds is not None:
+            self.room = np.minimum(u_R - law._bounds[0], law._bounds[1] - u_R)
             u = np.minimum(np.maximum(u, law._bounds[0]), law._bounds[1])
         (a,) = model.traced("acceleration").expressions(q, v, u, p)
         self.function = casadi.Function("closed_loop", [to_sx(x), to_sx(p)], [to_sx(concatenate(v, a))])
@@ -102,6 +104,10 @@ class _JointField:
         return np.stack([s.slope.middle + zeros for s in found], 1), np.stack(
             [s.slope.radius + zeros for s in found], 1
         )
+
+    def reach(self, inverse: np.ndarray) -> np.ndarray:
+        """Largest deviation (nu,) of every input in the region without limits, per unit of its radius."""
+        return np.linalg.norm(self.law.gains[0] @ inverse.T, axis=1)
 
     def linear(self) -> np.ndarray:
         """Jacobian (nx, nx) at the set point."""
@@ -379,9 +385,7 @@ def certificate(
             raise ControlError(f"radius of a certificate must be positive and finite, got {radius:g}.")
         proved, count = _proved(field, P, radius, boxes)
         if not proved:
-            raise ControlError(
-                f"a radius of {radius:g} was not proven with {boxes} boxes: give a smaller one, more boxes, or none to search."
-            )
+            raise _unproven(Certificate(law, P, radius, count, given), boxes)
         return Certificate(law, P, float(radius), count, given)
     trial = Certificate(law, P, 1.0, 0, given)
     largest = _decreasing(trial)
@@ -435,3 +439,24 @@ def energy_level(law: FeedbackLaw) -> float:
         )
     ((_, stiffness),) = law.prototype.stiffness.items()
     return float(2 * np.min(np.linalg.eigvalsh(stiffness.moment_at_center)))
+
+
+def _unproven(trial: Certificate, most: int) -> ControlError:
+    """The error for a region that was not proven with ``most`` boxes, with its reason."""
+    field, radius, largest = trial._field, trial.radius, _decreasing(trial)
+    radii = field.room / np.maximum(field.reach(np.linalg.inv(np.linalg.cholesky(trial.P))), 1e-300)
+    k = int(np.argmin(radii))
+    limited = f"input {field.model.u_names[k]!r} may reach a limit from a radius of {radii[k]:.3g} on"
+    advice = "give a smaller radius, or none to search"
+    if isinstance(field, BodyField) and radius * (1 + 1e-6) >= radii[k]:
+        reason = f"{limited}, and the proof for a free body requires inputs within their limits"
+    elif largest < radius and field.exists(trial._states(4000, largest, 1, surface=True)):
+        reason = f"V increases at a state of radius {largest:.3g}" + (f"; {limited}" if radii[k] < radius else "")
+    elif largest < radius:
+        reason = f"it contains rotations by half a turn from a radius of {largest:.3g} on"
+    elif trial.boxes > most:
+        reason = f"{most} boxes were not enough" + (f"; {limited}" if radii[k] < radius else "")
+        advice = "give more boxes, a smaller radius, or none to search"
+    else:
+        reason = "the bound of V' is not negative in one of its boxes"
+    return ControlError(f"a radius of {radius:g} was not proven: {reason}. {advice.capitalize()}.")

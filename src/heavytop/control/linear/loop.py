@@ -29,6 +29,8 @@ DECADES, PER_DECADE = 1.5, 200
 """Decades beyond the slowest and the fastest pole, and frequencies in each."""
 PERIODS, SAMPLES = 8.0, 500
 """Duration of a step response in periods 1/|p| of the slowest pole, and number of its samples."""
+ZERO = 1e-9
+"""Gain of a state, relative to the largest one, that counts as zero: the law ignores it."""
 NEUTRAL = 1e-6
 """Largest size of a pole (1/s) that counts as zero."""
 
@@ -167,10 +169,12 @@ class FeedbackLoop:
         return plot_nyquist(self, path)
 
     def step(self, of: Sequence[str] | str | None = None, path: str | Path | None = None) -> Figure:
-        """Responses to unit steps of the set points of some states, by default all places; written to ``path`` if given."""
+        """Responses to unit steps of the set points of some states, by default all places with gains; written to ``path`` if given."""
         from heavytop.show import plot_steps
 
-        names = self.states[: len(self.states) // 2] if of is None else (of,) if isinstance(of, str) else tuple(of)
+        gains = np.max(np.abs(self.K), axis=0, initial=0.0)
+        places = [self.states[k] for k in range(len(self.states) // 2) if gains[k] > ZERO * np.max(gains)]
+        names = places if of is None else (of,) if isinstance(of, str) else tuple(of)
         if not names:
             raise ControlError("give at least one state whose set point steps.")
         return plot_steps(self, names, path)
