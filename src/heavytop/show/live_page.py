@@ -19,7 +19,7 @@ from heavytop.show.live_program import program_of
 from heavytop.show.pack import columns
 from heavytop.show.run_report import MOST_CURVES, UNITS, coordinate_label, model_of, report_of
 from heavytop.show.scene import Report
-from heavytop.simulate import Ending, LiveStep, Number, energy_monitor as watch, live_step, simulate
+from heavytop.simulate import Ending, LiveStep, Number, energy_monitor as watch, live_step, simulate, usual_integrator
 from heavytop.system import ASSEMBLED, OPEN, WORLD, InnerJoint, Model, at_defaults, unit_axis
 
 if TYPE_CHECKING:
@@ -115,10 +115,17 @@ def live_model_report(model: Model, q: Any = None, v: Any = None, step: float = 
     start = model.neutral() if q is None else q, np.zeros(model.nv) if v is None else v
     if model.is_constrained and q is None:
         start = model.assemble(*start)
-    method, every = "moreau" if model.description.contacts else "rkmk4", max(1, round(0.01 / step))
+    method, every = usual_integrator(model), max(1, round(0.01 / step))
     run = simulate(model, start, PREVIEW, step, method, record_every=every, progress=False)
-    if run.outcome.ending is Ending.diverged and method != "moreau":  # dampers and springs of files are often stiff
+    if (
+        run.outcome.ending in (Ending.diverged, Ending.jumped) and method != "moreau"
+    ):  # dampers and springs of files are often stiff
         run = simulate(model, start, PREVIEW, step, "ros2", record_every=every, progress=False)
+    if len(run.t) < 2:
+        raise SimulationError(
+            f"the motion of {model.name!r} from its start ends within {every} steps of {step:g} s, too early for a page ({run.outcome}). Choose "
+            "another start (q=, v=), for example without deep overlaps at contacts, or a smaller step=."
+        )
     return live_report(run, report_of(run))
 
 
