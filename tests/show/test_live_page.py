@@ -302,6 +302,8 @@ def test_flights_with_tracking_laws(law: str, wind: float, tmp_path: Path) -> No
     assert difference(result, run) < 1e-9  # the reference is interpolated
     assert [gain.name for gain in gains] == ["damping", "turning damping", "stiffness", "turning stiffness"]
     assert {"wind x", "stiffness"} <= set(result["names"])
+    panels = {panel["title"]: panel["unit"] for panel in json.loads(page_parts(path)["document"])["live"]["panels"]}
+    assert (panels["Inputs"], panels["Wind"]) == ("N", "m/s")
 
 
 @pytest.mark.thorough

@@ -12,6 +12,7 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, is_symbolic, symbol
 from heavytop.compile import Traced, WasmModule, step_words, trace_of, wasm_functions, wasm_step
+from heavytop.control import WIND_AXES
 from heavytop.coordinates import Circle
 from heavytop.errors import SimulationError
 from heavytop.show.linkage import Linkage
@@ -369,7 +370,9 @@ class _Page:
             add(UNITS.get(unit, "Velocities"), unit, {"name": label, "from": "v", "index": k})
         if self.problem.plan.control.law is not None:
             for k, (name, unit) in enumerate(zip(run.u_names, run.u_units, strict=True)):
-                add("Inputs", unit, {"name": name, "from": "u", "index": k})
+                wind = name in WIND_AXES  # a velocity that acts as a force
+                title, unit = ("Wind", "m/s") if wind else ("Inputs", unit)
+                add(title, unit, {"name": name, "from": "u", "index": k})
         if self.live.dynamics.energies() is not None:
             for name in ("kinetic", "potential", "total"):
                 add("Energies", "J", {"name": name, "from": name, "index": 0})
