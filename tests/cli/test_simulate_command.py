@@ -93,3 +93,11 @@ def test_a_robot_with_contacts_starts_at_rest_on_the_ground(tmp_path: Path) -> N
     assert ht.Run.load(data).q[-1, 2] == pytest.approx(0.1, abs=1e-9)
     assert "toe" in run(str(path), "--contacts", "toe", code=2)
     assert "--contacts is for robot files" in run("pendulum", "--contacts", "feet", code=2)
+
+
+def test_cockpit_prepares_a_system_with_rigid_contact() -> None:
+    from heavytop.cli.simulate import prepared
+
+    made = prepared("bouncing-ball")
+    assert made.integrator == "moreau"
+    assert made.outcome.ok

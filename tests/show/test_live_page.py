@@ -302,3 +302,14 @@ def test_flights_with_tracking_laws(law: str, wind: float, tmp_path: Path) -> No
     assert difference(result, run) < 1e-9  # the reference is interpolated
     assert [gain.name for gain in gains] == ["damping", "turning damping", "stiffness", "turning stiffness"]
     assert {"wind x", "stiffness"} <= set(result["names"])
+    panels = {panel["title"]: panel["unit"] for panel in json.loads(page_parts(path)["document"])["live"]["panels"]}
+    assert (panels["Inputs"], panels["Wind"]) == ("N", "m/s")
+
+
+@pytest.mark.thorough
+def test_stops_and_ropes_are_simulated_as_rigid_contacts_are(tmp_path: Path) -> None:
+    system = ht.System(name="stop")
+    system.body("a", joint=ht.Prismatic("z"), inertia=ht.Inertia.of(ht.Sphere(0.1), density=500.0))
+    system.limit("a", -0.5, 1.0, hard=True)
+    path: Any = system.derive().show(tmp_path / "a.html", live=True)
+    assert json.loads(page_parts(path)["document"])["live"]["integrator"] == "moreau"

@@ -88,7 +88,7 @@ def simulate(
     if live and page is None:
         raise fail("--live makes the page of a run live: name it with --page FILE.html.")
     from heavytop import library
-    from heavytop.simulate import simulate as run_simulation
+    from heavytop.simulate import simulate as run_simulation, usual_integrator
     from heavytop.simulate.integrators import as_integrator
 
     _check_numbers(until, step, every, q, v)
@@ -99,8 +99,7 @@ def simulate(
     model = derived(names["system"] if names else load_target(target, base, contacts=contacts))
     start = _start(model, names, q, v, seed, None if is_file(target) else target, contacts is not None, base)
     options = {name: names[name] for name in ("control", "inputs", "events") if name in names}
-    rigid = bool(model.description.contacts or model.description.inequalities)
-    method = method or as_integrator("moreau" if rigid else "rkmk4")
+    method = method or as_integrator(usual_integrator(model))
     record_every = every if every is not None else 1 if integrator == "rkmk45" else 10
     run = run_simulation(model, start, until, step, method, record_every=record_every, **options)
     if not json:
@@ -126,7 +125,7 @@ def simulate(
 def prepared(target: str, base: str = "fixed") -> Run:
     """A short run of a system with its start, its law and its step, for the cockpit."""
     from heavytop import library
-    from heavytop.simulate import simulate as run_simulation
+    from heavytop.simulate import simulate as run_simulation, usual_integrator
 
     check_target(target, base, "simulate")
     step = 1e-3 if is_file(target) else library.step(target)
@@ -134,7 +133,7 @@ def prepared(target: str, base: str = "fixed") -> Run:
     model = derived(names["system"] if names else load_target(target, base))
     start = _start(model, names, None, None, None, None if is_file(target) else target)
     options = {name: names[name] for name in ("control", "inputs", "events") if name in names}
-    return run_simulation(model, start, 100 * step, step, progress=False, **options)
+    return run_simulation(model, start, 100 * step, step, usual_integrator(model), progress=False, **options)
 
 
 def _check_numbers(until: float, step: float | None, every: int | None, q: str | None, v: str | None) -> None:

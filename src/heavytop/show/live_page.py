@@ -12,6 +12,7 @@ import numpy as np
 
 from heavytop._arrays import Array, as_array, concatenate, is_symbolic, symbol
 from heavytop.compile import Traced, WasmModule, step_words, trace_of, wasm_functions, wasm_step
+from heavytop.control import WIND_AXES
 from heavytop.coordinates import Circle
 from heavytop.errors import SimulationError
 from heavytop.show.linkage import Linkage
@@ -19,7 +20,7 @@ from heavytop.show.live_program import program_of
 from heavytop.show.pack import columns
 from heavytop.show.run_report import MOST_CURVES, UNITS, coordinate_label, model_of, report_of
 from heavytop.show.scene import Report
-from heavytop.simulate import Ending, LiveStep, Number, energy_monitor as watch, live_step, simulate
+from heavytop.simulate import Ending, LiveStep, Number, energy_monitor as watch, live_step, simulate, usual_integrator
 from heavytop.system import ASSEMBLED, OPEN, WORLD, InnerJoint, Model, at_defaults, unit_axis
 
 if TYPE_CHECKING:
@@ -115,10 +116,17 @@ def live_model_report(model: Model, q: Any = None, v: Any = None, step: float = 
     start = model.neutral() if q is None else q, np.zeros(model.nv) if v is None else v
     if model.is_constrained and q is None:
         start = model.assemble(*start)
-    method, every = "moreau" if model.description.contacts else "rkmk4", max(1, round(0.01 / step))
+    method, every = usual_integrator(model), max(1, round(0.01 / step))
     run = simulate(model, start, PREVIEW, step, method, record_every=every, progress=False)
-    if run.outcome.ending is Ending.diverged and method != "moreau":  # dampers and springs of files are often stiff
+    if (
+        run.outcome.ending in (Ending.diverged, Ending.jumped) and method != "moreau"
+    ):  # dampers and springs of files are often stiff
         run = simulate(model, start, PREVIEW, step, "ros2", record_every=every, progress=False)
+    if len(run.t) < 2:
+        raise SimulationError(
+            f"the motion of {model.name!r} from its start ends within {every} steps of {step:g} s, too early for a page ({run.outcome}). Choose "
+            "another start (q=, v=), for example without deep overlaps at contacts, or a smaller step=."
+        )
     return live_report(run, report_of(run))
 
 
@@ -362,7 +370,9 @@ class _Page:
             add(UNITS.get(unit, "Velocities"), unit, {"name": label, "from": "v", "index": k})
         if self.problem.plan.control.law is not None:
             for k, (name, unit) in enumerate(zip(run.u_names, run.u_units, strict=True)):
-                add("Inputs", unit, {"name": name, "from": "u", "index": k})
+                wind = name in WIND_AXES  # a velocity that acts as a force
+                title, unit = ("Wind", "m/s") if wind else ("Inputs", unit)
+                add(title, unit, {"name": name, "from": "u", "index": k})
         if self.live.dynamics.energies() is not None:
             for name in ("kinetic", "potential", "total"):
                 add("Energies", "J", {"name": name, "from": name, "index": 0})

@@ -21,7 +21,7 @@ from heavytop.simulate.controller import (
     bind,
     complete as complete,
 )
-from heavytop.simulate.dynamics import Dynamics as Dynamics, as_dynamics
+from heavytop.simulate.dynamics import Dynamics as Dynamics, as_dynamics, usual_integrator
 from heavytop.simulate.events import (
     Event as Event,
     Occurrence as Occurrence,

@@ -643,3 +643,8 @@ def as_dynamics(subject: Any) -> Dynamics:
     raise ModelError(
         f"simulate needs a derived model (system.derive()), a vehicle or Dynamics, got {type(subject).__name__}.{hint}"
     )
+
+
+def usual_integrator(model: Any) -> str:
+    """``moreau`` for a model with rigid contacts, stops or ropes, otherwise ``rkmk4``."""
+    return "moreau" if as_dynamics(model).contact_names else "rkmk4"
