@@ -8,6 +8,8 @@ from pathlib import Path
 
 from hypothesis import settings
 
+collect_ignore = ["tests/doubles"]  # programs that tests start
+
 os.environ.setdefault(
     "OPENBLAS_NUM_THREADS", "1"
 )  # small matrices: waiting threads of BLAS slow the other workers down

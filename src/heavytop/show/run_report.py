@@ -189,7 +189,7 @@ class _Trajectory:
             curves = {name: self.pick(of(c)) for name, c in list(self.contacts.items())[:MOST_CURVES]}
             if any(np.any(values) for values in curves.values()):
                 yield Panel(title, unit, curves, times=self.t)
-        closed = {name: self.pick(c.closed).astype(float) for name, c in list(self.contacts.items())[:MOST_CURVES]}
+        closed = {name: self.pick(c.closed.astype(float)) for name, c in list(self.contacts.items())[:MOST_CURVES]}
         if any(np.any(values) for values in closed.values()):
             yield Panel("Closed contacts", "", closed, times=self.t, is_bars=True)
         if run.has_energy:
