@@ -210,7 +210,8 @@ class Sensed(Wrapper):
         check_part(own, model)
         if "rotor_speeds" in self.names and model.nv < own.nv + self.rotors:
             raise ControlError(
-                f"{model.name!r} has no rotors with speeds to measure: fly a RotorPlant (copters.fly: rotors=True), or give Sensors(rotor_speeds=None)."
+                f"{model.name!r} has no rotors with speeds to measure: fly a RotorPlant (copters.fly: rotors=True), or give "
+                "Sensors(rotor_speeds=None)."
             )
         sizes = tuple(self.provides.items())
         return PartialPlant(model.name, own.nq, own.nv, tuple(model.u_names), tuple(model.parameter_names), sizes)
