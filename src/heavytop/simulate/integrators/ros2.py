@@ -5,8 +5,8 @@ With ``x = (theta, v)``, ``q = q0 o exp(theta)`` and ``x' = f(x) = (T^-1(theta) 
     (1 - g J) k1 = f(x0),     (1 - g J) k2 = f(x0 + h k1) - 2 k1,     x1 = x0 + h (3 k1 + k2) / 2,     g = gamma h,  gamma = 1 - 1/sqrt(2).
 
 It has order 2 for any matrix J, and is L-stable if J is the derivative of f. Where f depends on the time, g f_t is added to the right side of k1 and
-subtracted from that of k2, with f_t as a difference over the step, so that stiff elements follow a driver. J is taken half way, at ``q0 o exp(h w0 / 2)``, so that a
-step that ends in a stop or contact knows it, and exact but for the nonstiff derivatives of T^-1 and of w by q.
+subtracted from that of k2, with f_t as a difference over the step, so that stiff elements follow a driver. J is taken half way, at
+``q0 o exp(h w0 / 2)``, so that a step that ends in a stop or contact knows it, and exact but for the nonstiff derivatives of T^-1 and of w by q.
 Friction enters with its derivative and ``SURE`` times its secant S (:meth:`.ForceElement.secant`): where it holds, this is the same method with the
 other gamma = 1 + 1/sqrt(2) of L-stable ones, whose stages do not overshoot; where it slides, S = friction / speed stops the motion. With
 the residual r(q, v, a) = M a + ... - Phi^T lam = 0 of the motion, the acceleration s(q, v, a) = 0 of loops and constraints, and w_v = dw/dv, the
