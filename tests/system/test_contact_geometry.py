@@ -136,3 +136,22 @@ def test_a_pin_must_fit_in_its_bore_and_a_bore_has_no_volume() -> None:
     for shape in (ht.Bore(0.05), ht.Points([(0.0, 0.0, 0.0)])):
         with pytest.raises(ModelError, match="no volume"):
             ht.Inertia.of(shape, mass=1.0)
+
+
+@pytest.mark.parametrize(("waves", "radius", "accuracy"), [(5.0, 0.3, 1e-9), (20.0, 0.1, 5e-6)])
+def test_a_sphere_that_touches_a_wavy_height_has_no_gap(waves: float, radius: float, accuracy: float) -> None:
+    """Radius times curvature 0.15 and 0.8: the lowest centre over x without overlap is found on a fine grid."""
+    amplitude = 0.02
+    system = ht.System(name="waves")
+    system.body("ball", joint=ht.Free(), inertia=ht.Inertia.of(ht.Sphere(radius), density=100.0))
+    system.ground(height=lambda x, y: amplitude * np.sin(waves * x), friction=0.0)
+    system.contact("ball", "ground", ht.Sphere(radius), stiffness=1e4)
+    model = system.derive()
+    x = np.linspace(0.0, 2 * np.pi / waves, 41)
+    near = x[:, None] + np.linspace(-radius, radius, 20001)
+    cap = np.sqrt(np.maximum(radius**2 - (near - x[:, None]) ** 2, 0.0))
+    q = np.tile(model.neutral(), (len(x), 1))
+    q[:, 0], q[:, 2] = x, (amplitude * np.sin(waves * near) + cap).max(axis=1)
+    assert np.abs(model.contact_forces(q, np.zeros((len(x), 6)))["ball"].gap).max() < accuracy
+    [contact] = [e.contact for e in model.description.elements if hasattr(e, "contact")]
+    assert contact.unseen == "hollows that are narrower than the roundness of the shape"

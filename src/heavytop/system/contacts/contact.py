@@ -143,8 +143,11 @@ class Contact(Brief):
                 missed.append("the barrel of the capsule between its ends")
             elif isinstance(self.shape, Box | Mesh | Triangles):
                 missed.append(f"edges against edges, and faces against corners of the {other}")
-        elif not isinstance(self.surface, Plane) and not needs_normal(self.shape):
-            missed.append("hills between the points of the shape")
+        elif not isinstance(self.surface, Plane):
+            if not isinstance(self.shape, Sphere) and not needs_normal(self.shape):
+                missed.append("hills between the points of the shape")
+            if needs_normal(self.shape) or getattr(self.shape, "radius", 0.0):
+                missed.append("hollows that are narrower than the roundness of the shape")
         return "; ".join(missed)
 
 
