@@ -29,7 +29,7 @@ TINY = 1e-30
 """Added to squared lengths (m^2) under a root, so that its derivative is finite at the centre of a solid."""
 UPWARD = np.array([0.0, 0.0, 1.0])
 ROUNDS = 5
-"""Rounds of the touching point on a height function, accelerated (Anderson 1965, depth one): plain ones reduce its error by radius times curvature."""
+"""Rounds of the touching point on a height function, accelerated (Anderson 1965, depth one); plain ones gain a factor r kappa."""
 RESOLUTION = 1e-24
 """Added to squared steps (m^2) of the rounds, which vanish at the end."""
 
