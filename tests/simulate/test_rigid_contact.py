@@ -486,3 +486,15 @@ def test_a_start_where_the_height_is_not_a_number_is_rejected() -> None:
     q[:, 0], q[:, 2] = (2.0, -2.0), 2.0
     with pytest.raises(ConfigurationError, match=r"'ball' is not a number .*trajectory.* 1"):
         ht.simulate(model, (q, np.zeros((2, 6))), 0.1, 1e-3, "moreau")
+
+
+def test_a_body_that_stands_from_the_start_does_not_touch_down() -> None:
+    system = ht.System(name="crate")
+    system.body("crate", joint=ht.Prismatic("z"), inertia=ht.Inertia(2.0))
+    system.ground(friction=0.5)
+    system.contact("crate", "ground", ht.Box((0.2, 0.2, 0.2)))
+    model = system.derive()
+    for height, expected in ((0.1, []), (0.11, [np.sqrt(0.02 / 9.81)])):
+        run = ht.simulate(model, ([height], [0.0]), 0.1, 1e-3, "moreau")
+        assert run.contacts["crate"].touchdowns == pytest.approx(expected, abs=1e-3)
+        assert run.contacts["crate"].liftoffs.size == 0

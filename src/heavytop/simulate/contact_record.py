@@ -21,6 +21,10 @@ STICKS = 0.999
 """Share of the cone within which a contact sticks."""
 
 
+TOUCHES = 1e-6
+"""Gap in m at the start up to which a contact that acts in the first step is closed from the start."""
+
+
 @dataclass(frozen=True, eq=False)
 class ContactRecord:
     """One contact along a run; k points of its shape.
@@ -98,7 +102,12 @@ class ContactRecord:
             raise SimulationError(
                 f"contact {self.name!r} was recorded for a batch, whose trajectories close and open at different times: use closed, (n, *batch)."
             )
-        return self.t[1:][np.diff(self.closed.astype(int)) == sign]
+        closed = self.closed.astype(int)
+        if (
+            len(closed) > 1 and self.gap[0] <= TOUCHES
+        ):  # no step ends at the start, so that no rigid force is known there
+            closed[0] = closed[1]
+        return self.t[1:][np.diff(closed) == sign]
 
 
 @dataclass(frozen=True, eq=False)
