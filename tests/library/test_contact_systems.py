@@ -71,6 +71,11 @@ def test_the_tilt_of_eulers_disc_falls_as_rolling_resistance_states() -> None:
     assert np.abs(found.q[:, :2]).max() < 1e-3  # the centre rests
 
 
+def test_eulers_disc_lies_down() -> None:
+    found = run("euler-disc", 10.0, "rkmk4")
+    assert abs(found.q[-1, 2]) < 1e-5
+
+
 def test_a_gripper_catches_its_box() -> None:
     """Pads with 10 N each and friction 0.4 hold up to 8 N."""
     found = run("gripper", 0.5)

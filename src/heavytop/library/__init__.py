@@ -100,7 +100,7 @@ _STEPS = {
     "andrews": 1e-5,
     "governor": 2e-4,
     "tippe-top": 5e-5,
-    "euler-disc": 2.5e-5,
+    "euler-disc": 1e-5,
     "slider-crank": 1e-4,
     "woodpecker": 1e-4,
 }
