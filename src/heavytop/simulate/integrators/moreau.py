@@ -231,6 +231,7 @@ class _Step:
             surprised = np.where(np.logical_and(missed_it, tau > 0.0), 1.0, surprised)
             sinks = np.logical_and(g_1 < -DEEP * np.where(held[k] > 0.0, 4.0, 1.0), g_1 < 0.5 * g)
             deep = np.where(np.logical_and(fast[k] <= 0.0, sinks), 1.0, deep)
+        deep = np.where(gained >= 1.0, 1.0, deep)  # where friction jams only half way, the span is too long
         struck = as_array(0.0)
         for hit in hits:
             struck = np.maximum(struck, hit)
@@ -330,7 +331,7 @@ class _Step:
             np.where(held[k] > 0.0, 1.0, 0.0 if unit.gap is None else np.where(gap[unit.gap] <= DEPTH, 1.0, 0.0))
             for k, unit in enumerate(solver.units)
         ]
-        (gain,) = plant.call(solver.gain, *parts, u, before, lam, vector(*closed))
+        (gain,) = plant.call(solver.gain, *parts, u, before, lam, vector(*closed), share)
         parts = (geometry[name] for name in ("J", "L", "D", "W", "drift"))
         (turn,) = plant.call(solver.turn, *parts, before, after, u, lam, cone)
         end = self.flow(middle.replaced(v=v), None, 0.5 * share, half)
