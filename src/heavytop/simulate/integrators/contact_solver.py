@@ -124,6 +124,8 @@ class ContactSolver:
         )
         self.always = any(unit.kind != POINT for unit in self.units)
         """Whether there is something to solve even if nothing touches."""
+        self.rests = to_sx(rows.drift).is_zero()
+        """Whether nothing that may be touched is moved by time."""
 
     # --- symbols and sparse rows --------------------------------------------------------------------------------------------
 
