@@ -28,6 +28,7 @@ from heavytop.copters import (
     robust_controller,
     tricopter,
 )
+from heavytop.copters.maneuvers import make as make_maneuver
 from heavytop.copters.propulsion import typical_propulsion
 from heavytop.simulate import simulate
 from heavytop_bench.reality import FAR, SPREAD, starts
@@ -233,7 +234,10 @@ def recover_with_parts(
     spread: tuple[float, float, float] = SPREAD,
     seconds: float = 12.0,
 ) -> Flown:
-    """Fly a vehicle with parts that differs from the described one, which the controller is made for; loads hang down at the start."""
+    """Fly a vehicle with parts that differs from the described one, which the controller is made for.
+
+    Loads hang down at the start, arms move all the time.
+    """
     craft, true, period = make(1.0, 1.0), make(condition.mass, condition.moment), 1 / rate
     p, model = typical_propulsion(craft), craft.model
     plant = RotorPlant(replace(true, propulsion=replace(p, time_constant=condition.lag * p.lag)), wind=True)
@@ -244,7 +248,8 @@ def recover_with_parts(
         q[:, 12:21] = hulls[:, 3:12].reshape(count, 3, 3).swapaxes(1, 2).reshape(count, 9)
     delay = round(condition.delay / period) * period
     sensors = Sensors().late(delay) if delay else Sensors()
-    flown = Weak(robust_controller(craft, sensors).with_reference(model.neutral()), condition.weak)
+    reference = make_maneuver("hover", craft, duration=seconds)  # arms move along their paths
+    flown = Weak(robust_controller(craft, sensors).with_reference(reference), condition.weak)
     inside = max(1, int(np.ceil(period / STEP - 1e-9)))
     run = simulate(
         plant, plant.start(q, v), period * round(seconds / period), period / inside,
@@ -253,7 +258,7 @@ def recover_with_parts(
     )  # fmt: skip
     place = np.where(np.isfinite(run.q[..., :3]), run.q[..., :3], -np.inf)
     drop = np.minimum(q[:, 2], 0.0) - place[..., 2].min(axis=0)
-    near = np.linalg.norm(place[-1], axis=-1) < NEAR
+    near = np.linalg.norm(place[-1] - reference(seconds)[0][:3], axis=-1) < NEAR
     return Flown(condition.name, float(np.mean(near)), float(drop.max()))
 
 
