@@ -39,7 +39,11 @@ def scaled(length: float, mass: float) -> tuple[Vehicle, float]:
     return fleet.described("scaled", 0.5 * mass, size.tolist(), rotors, 2.4, 0.03 * time), time
 
 
-@pytest.mark.parametrize(("length", "mass"), [(4.0, 50.0), (0.1, 0.002)])
+SCALES = np.exp(np.random.default_rng(8).uniform(np.log([0.05, 0.005]), np.log([8.0, 100.0]), (4, 2))).tolist()
+"""Factors of size and mass."""
+
+
+@pytest.mark.parametrize(("length", "mass"), SCALES)
 def test_all_constants_scale_with_the_vehicle(length: float, mass: float) -> None:
     (own, _), (other, time) = scaled(1.0, 1.0), scaled(length, mass)
     a, b = Authority.of(own), Authority.of(other)
@@ -58,7 +62,7 @@ def test_all_constants_scale_with_the_vehicle(length: float, mass: float) -> Non
 def test_the_closed_loop_scales_with_the_vehicle() -> None:
     """Upside down and thrown: the scaled vehicle flies the scaled trajectory."""
     paths = []
-    for length, mass in ((1.0, 1.0), (4.0, 50.0)):
+    for length, mass in ((1.0, 1.0), *SCALES[:3]):
         craft, time = scaled(length, mass)
         plant = RotorPlant(craft)
         q = craft.model.neutral()
@@ -69,7 +73,8 @@ def test_the_closed_loop_scales_with_the_vehicle() -> None:
         control = robust_controller(craft, Sensors(), longest=0.04 * time).with_reference(craft.model.neutral())
         run = ht.simulate(plant, plant.start(q, v), 400 * period, period, control=control, balance=False)
         paths.append(run.q[:, :3] / length)
-    np.testing.assert_allclose(paths[1], paths[0], atol=1e-6)
+    for path in paths[1:]:
+        np.testing.assert_allclose(path, paths[0], atol=1e-6)
     assert np.linalg.norm(paths[0][-1]) < 0.2
 
 
@@ -148,6 +153,34 @@ def test_every_start_of_every_vehicle_recovers(name: str) -> None:
     assert 0.3 * worst < flown[0].drop < worst
 
 
+@pytest.mark.parametrize(("mass", "lift", "lag"), [(25.0, 1.5, 0.15), (0.5, 4.0, 0.02)])
+@pytest.mark.thorough
+def test_an_approach_is_braked_in_time(mass: float, lift: float, lag: float) -> None:
+    """From 12 m below and 12 m away, a slow vehicle too: it does not fly past its set point."""
+    arm = 0.3 * np.cbrt(mass)
+    turn = mass * (0.35 * arm) ** 2 * np.array([1.0, 1.0, 1.8])
+    craft = fleet.described("any", mass, turn.tolist(), ring(6, arm, drag_ratio=0.06 * arm), lift, lag)
+    plant, q = RotorPlant(craft), np.tile(craft.model.neutral(), (2, 1))
+    q[0, 2], q[1, 0] = -12.0, 12.0
+    control = robust_controller(craft, Sensors()).with_reference(craft.model.neutral())
+    run = ht.simulate(plant, plant.start(q, np.zeros((2, 6))), 8.0, 0.01, control=control, balance=False)
+    assert max(run.q[:, 0, 2].max(), -run.q[:, 1, 0].min()) < 0.01
+    assert np.linalg.norm(run.q[-1, :, :3], axis=-1).max() < 0.2
+
+
+def test_wind_acts_on_rotors_without_coefficients_of_drag() -> None:
+    """By the drag of the vehicle, in proportion to its mass unless given."""
+    wind = np.array([5.0, -3.0, 1.0])
+    for drag, own in ((None, 0.11 * 0.5), (0.3, 0.3)):
+        moment = (2e-3, 2.4e-3, 4e-3)
+        craft = fleet.described("any", 0.5, moment, ring(4, 0.1, drag_ratio=0.01), 2.4, 0.03, drag=drag)
+        plant = RotorPlant(craft, wind=True)
+        start = plant.start(craft.model.neutral(), np.zeros(6))
+        inputs = np.concatenate([np.full(4, craft.weight / 4), wind])
+        run = ht.simulate(plant, start, 1e-3, 1e-3, inputs=inputs, balance=False)
+        np.testing.assert_allclose(run.v[-1, :3] / 1e-3, own * wind / 0.5, rtol=1e-3)
+
+
 @pytest.mark.parametrize("name", ["Hummingbird", "9 kg hexacopter", "tricopter", "bicopter"])
 @pytest.mark.thorough
 def test_the_least_sample_rate_is_kept(name: str) -> None:
@@ -161,8 +194,7 @@ def test_the_least_sample_rate_is_kept(name: str) -> None:
 @pytest.mark.parametrize("name", list(fleet.PARTS))
 def test_every_start_of_vehicles_with_parts_recovers(name: str) -> None:
     for condition in fleet.CONDITIONS:
-        if condition.weak == 1.0:
-            assert fleet.recover_with_parts(fleet.PARTS[name], condition, 20).share == 1.0, condition
+        assert fleet.recover_with_parts(fleet.PARTS[name], condition, 20).share == 1.0, condition
 
 
 @pytest.mark.slow

@@ -70,22 +70,22 @@ class Authority(Brief):
     def turning_time(self, angle: float = np.pi, rate: float = 0.0) -> float:
         """Time (s) to turn by an angle (rad) and stop, with an angular velocity (rad/s) the wrong way at the start.
 
-        Full angular acceleration both ways, each built up by the motors.
+        Full angular acceleration both ways, each built up by the motors; the angular velocity at the start is stopped with half of it.
 
         >>> Authority(2.0, 400.0, 10.0, 0.05).turning_time().__round__(3)
         0.277
         """
-        whole = angle + rate**2 / (2 * self.tilt)
-        return float(2 * np.sqrt(whole / self.tilt) + rate / self.tilt + 2 * self.lag)
+        whole = angle + rate**2 / self.tilt
+        return float(2 * np.sqrt(whole / self.tilt) + 2 * rate / self.tilt + 2 * self.lag)
 
     def drop(self, angle: float = np.pi, speed: float = 0.0, rate: float = 0.0) -> float:
         """Estimated largest loss of height (m) of a recovery from a tilt (rad), a downward speed (m/s) and an angular velocity (rad/s).
 
-        The vehicle falls while it turns upright, and then brakes with 70 % of its spare thrust. A start from less height is not
+        The vehicle falls while it turns upright, and then brakes with 65 % of its spare thrust. A start from less height is not
         expected to recover; infinite without spare thrust.
 
         >>> Authority(2.0, 400.0, 10.0, 0.05).drop().__round__(2)
-        0.92
+        0.96
         """
         if self.lift <= 1:
             return np.inf
@@ -94,6 +94,6 @@ class Authority(Brief):
         return float(speed * time + 0.5 * self.gravity * time**2 + fast**2 / (2 * brake))
 
 
-BRAKING = 0.7
+BRAKING = 0.65
 """Share of the spare thrust that brakes a fall."""
 AXES = ("roll", "pitch", "yaw")

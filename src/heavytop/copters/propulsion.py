@@ -75,6 +75,11 @@ class Propulsion:
         return AirDrag(self.rotor_drag, self.inflow, self.translational_lift, self.parasitic_drag)
 
     @property
+    def has_drag(self) -> bool:
+        """Whether a coefficient of drag is known."""
+        return bool(self.rotor_drag or self.inflow or self.translational_lift or any(self.parasitic_drag))
+
+    @property
     def actuators(self) -> Propellers:
         """The actuators of a controller: propellers of first order in the speed, with limits."""
         low, high = self.thrust_range

@@ -148,7 +148,7 @@ def is_tilting(vehicle: Vehicle) -> bool:
 def known_drag(vehicle: Vehicle) -> AirDrag | None:
     """The drag in the description of a vehicle; None if there is none."""
     p = vehicle.propulsion
-    if p is None or not (p.rotor_drag or p.inflow or p.translational_lift or any(p.parasitic_drag)):
+    if p is None or not p.has_drag:
         return None
     rotors = vehicle.airframe.rotors
     return replace(p.air_drag, at=[rotor.at for rotor in rotors], axes=[rotor.axis for rotor in rotors])

@@ -48,7 +48,8 @@ class RotorPlant(UserDynamics):
     vehicle : without a more detailed plant. Its controller is made for its model. Without ``propulsion`` data typical coefficients are used.
     drag : whether air drag acts.
     payload : mass below the hull that is unknown to the controller, kg.
-    wind : whether the air moves: inputs wind_x, wind_y, wind_z in m/s, see :class:`.Windy`.
+    wind : whether the air moves: inputs wind_x, wind_y, wind_z in m/s, see :class:`.Windy`. It acts by the drag of the propulsion, or, if that
+        has no coefficients of drag, by the vehicle's ``drag``.
     varied : "payload", "mass": those that are parameters, kg, see :meth:`.Vehicle.with_payload`.
     uncertain : whether mass, moments of inertia, thrust, drag, lag and health of the rotors are parameters, see :data:`UNCERTAIN`: one
         plant for many vehicles unknown to the law. For a single free body.
@@ -131,7 +132,8 @@ class RotorPlant(UserDynamics):
         omega = part(twist, 3, 6)
         wrench = np.zeros(6)
         if self.drag:
-            wrench = concatenate(rough * p.air_drag.at_frame(air), np.zeros(3))
+            own = p.air_drag.at_frame(air) if p.has_drag or not self.wind else -self.vehicle.drag * air
+            wrench = concatenate(rough * own, np.zeros(3))
         lag = 1.0 / known.get("lag", p.lag)
         rates, turns, place = [], [], 0
         for k, rotor in enumerate(rotors):

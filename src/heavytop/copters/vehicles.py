@@ -26,6 +26,10 @@ from heavytop.system.joints import Free
 LATERAL = (-2.0, -2.0, -6.4 + 4.8j, -6.4 - 4.8j)
 """Default lateral poles of vehicles with parallel thrusts and of the bicopter, 1/s."""
 TRICOPTER_ARMS = (np.pi / 3, np.pi, -np.pi / 3)
+TYPICAL_DRAG = 0.11
+"""Air drag per mass of a vehicle without data, 1/s."""
+AIRFRAME_DRAG = 0.1
+"""Air drag of the ready-made airframes, N s/m."""
 RINGS = {"quadcopter": (4, 0.0, 0.6), "hexacopter": (6, np.pi / 6, 0.45), "octocopter": (8, np.pi / 8, 0.34)}
 """Airframes with rotors on a circle: their number, the angle of the first one (rad), the propeller radius per arm."""
 Pair = tuple[float, float]
@@ -58,7 +62,7 @@ def multicopter(
     prototype: Prototype | None = None,
     agility: float = 1.0,
     name: str = "multicopter",
-    drag: float = 0.1,
+    drag: float | None = None,
     propulsion: Propulsion | None = None,
     sensors: Sensors | None = None,
     torque_priority: float | None = 100.0,
@@ -79,7 +83,7 @@ def multicopter(
     rotors : fixed or tilting ones.
     mass : kg. moment : (3,) or (3, 3) about the centre of mass, kg m^2. com : (3,) m.
     prototype : prototype of the control; default: the quadcopter's poles times ``agility``.
-    drag : air drag in wind, N s/m. propulsion : coefficients of propellers and motors, if known. sensors : if known.
+    drag : air drag in wind, N s/m; default: 0.11/s times the mass. propulsion : coefficients of propellers and motors, if known. sensors : if known.
     torque_priority : see :class:`.Limits`.
     thrust_gain : true thrust per commanded thrust, to simulate a plant that the controller does not know.
     attitude, velocity : coordinates of the free body, see :class:`.Free`.
@@ -128,6 +132,7 @@ def multicopter(
             system.input(f"w{k + 1}", Wrench("hull", force=column[:3], moment=column[3:]))
         virtual = system.derive()
     rows = parameter_rows(mass, moment, shape.rotors) | {f"limb {limb.name}": _limb_row(limb) for limb in limbs}
+    drag = TYPICAL_DRAG * mass if drag is None else drag
     return Vehicle(
         model, prototype, limits, shape, describe, virtual, rows, levers, drag, propulsion, sensors=sensors, limbs=limbs, skids=skids,
         battery=battery, firmware=firmware or {},
@@ -137,7 +142,7 @@ def multicopter(
 def _ring_copter(name: str, mass: float, moment: Any, arm: float, drag_ratio: float, thrust: Pair, options: Any) -> Vehicle:  # fmt: skip
     count, start, radius = RINGS[name]
     rotors = ring(count, arm, start=start, drag_ratio=drag_ratio, thrust=thrust, radius=radius * arm)
-    return multicopter(rotors, mass, moment, name=name, **options)
+    return multicopter(rotors, mass, moment, name=name, **{"drag": AIRFRAME_DRAG} | options)
 
 
 @recipe
@@ -228,7 +233,7 @@ def tricopter(
         Stiffness(w_t**2 * mass, moment_at_center=w_r**2 * theta),
     )
     rotors = tilting_rotors(arm, drag_ratio, thrust, tilt, tilt_rate)
-    return multicopter(rotors, mass, moment, prototype=prototype, name="tricopter", **options)
+    return multicopter(rotors, mass, moment, prototype=prototype, name="tricopter", **{"drag": AIRFRAME_DRAG} | options)
 
 
 @recipe
@@ -269,7 +274,8 @@ def bicopter(
     prototype = Prototype.matched(LATERAL, 4.0, poles_of(3.0, 0.9), levers=levers, height=0.07)
     names = ("fx1", "fn1", "fx2", "fn2")
     return multicopter(
-        rotors, mass, moment, prototype=prototype, name="bicopter", levers=levers, input_names=names, **options
+        rotors, mass, moment, prototype=prototype, name="bicopter", levers=levers, input_names=names,
+        **{"drag": AIRFRAME_DRAG} | options,
     )  # fmt: skip
 
 

@@ -15,21 +15,22 @@ from heavytop.system import GRAVITY, Model
 
 GENTLE, SPARE = 1.22, 0.5
 """Largest acceleration demanded by an error of position, or by one of velocity: per gravity, and per acceleration by the spare thrust."""
-HOMING, BRAKING = 0.2, 0.6
-"""Rate of the approach per frequency of the position loop; its largest speed times that frequency, per acceleration, is 1 / BRAKING."""
+HOMING = 0.4
+"""Rate of the approach per frequency of the position loop; from its largest speed it is braked with the acceleration of :func:`gentle`."""
 
 
 class Governed(Wrapper):
     """A law with limited errors.
 
     The law follows a reference at most ``distance`` from the vehicle, in the direction of the true one, that moves towards it with up to
-    ``speed``, and whose velocity differs from the vehicle's by at most ``velocity``. Smaller errors are unchanged.
+    ``speed``. The velocity of the reference differs from the vehicle's by at most ``velocity``, and by more where that brakes an approach: both
+    errors together demand at most the acceleration of both limits. Smaller errors are unchanged.
 
     Parameters
     ----------
     controller : a law without a reference. model : model of the vehicle.
     distance : m. velocity : m/s. speed : largest speed of approach, m/s. homing : 1/s, speed per distance beyond ``distance``.
-        Defaults: distance and velocity from the prototype and the spare thrust, see :func:`gentle`; 3.3 times the velocity; 0.4 velocity /
+        Defaults: distance and velocity from the prototype and the spare thrust, see :func:`gentle`; 5 times the velocity; 0.8 velocity /
         distance.
 
     Examples
@@ -57,7 +58,7 @@ class Governed(Wrapper):
         self.distance = own[0] if distance is None else float(distance)
         self.velocity = own[1] if velocity is None else float(velocity)
         # a critically damped position loop with these limits has the frequency 2 velocity / distance
-        self.speed = 2 * self.velocity / BRAKING if speed is None else float(speed)
+        self.speed = 2 * self.velocity / HOMING if speed is None else float(speed)
         self.homing = 2 * HOMING * self.velocity / self.distance if homing is None else float(homing)
         if not (self.distance > 0 and self.velocity > 0 and self.speed > 0 and self.homing > 0):
             raise ControlError("distance, velocity, speed and homing of a governor must be positive.")
@@ -69,8 +70,11 @@ class Governed(Wrapper):
         off = wanted.r - motion.r
         far = np.sqrt(np.vecdot(off, off) + 1e-18)
         home = np.minimum(self.speed, self.homing * np.maximum(far - self.distance, 0.0)) / far
-        velocity = motion.velocity + limited(wanted.velocity + home * off - motion.velocity, self.velocity)
-        place = motion.r + limited(off, self.distance)
+        near = limited(off, self.distance)
+        # the sum of both demands is limited, not each: the distance left must not cancel the braking
+        ahead = self.velocity / self.distance * near
+        excess = limited(wanted.velocity + home * off - motion.velocity + ahead, 2 * self.velocity)
+        place, velocity = motion.r + near, motion.velocity + excess - ahead
         q, v, a = hull.coordinates(HullMotion(place, wanted.R, velocity, wanted.omega), acceleration, turn)
         return {"q_R": q, "v_R": v, "a_R": a}
 
