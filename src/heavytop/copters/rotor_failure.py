@@ -153,8 +153,9 @@ IDLE, FASTER = 0.2, 0.3
 """Thrust of the rotor opposite to the dead one at a fast spin, and more of it at one of 50 rad/s, per weight."""
 HEAVY = 0.7
 """Largest sum of the thrusts of a stuck rotor and the opposite one in the relative equilibrium, per weight."""
-DIRECTION, RATE, EFFORT = 60.0, 1.0, 1.8e-3
-"""Weights of the direction, of p and q, and of the angular acceleration by the inputs."""
+DIRECTION, RATE, EFFORT = 60.0, 0.02, 6e-4
+"""Weights of the direction, of p and q, and of the angular acceleration by the inputs. With two dead rotors one input, at the frequency of the spin,
+balances a steady moment only together with a nutation of several rad/s: a large weight of p and q would oppose it, and wind tilt the vehicle."""
 STIFFNESS, DAMPING = 2.5, 5.2
 """Position loop, 1/s^2 and 1/s."""
 REACH, FAST, LEAN = 1.5, 2.0, 0.85
