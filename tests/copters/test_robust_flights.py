@@ -127,9 +127,10 @@ def test_lost_blade_and_stuck_motor_are_survived_without_announcement() -> None:
 def test_failures_in_noise_and_gusts_and_in_the_middle_of_a_flip() -> None:
     for found in reality.recover(reality.FAILED_ROUGH, 20, "survivor", spread=None, seconds=20.0):
         assert found.within_5_m == 1.0, found
-    for end, drop in failures.in_a_flip(load("hummingbird"), (0.8, 1.4)):
-        assert end < 0.5
-        assert drop < 2.0
+    for kind in failures.KINDS:
+        end, drop = failures.in_a_course(load("hummingbird"), (0.8, 1.4, 1.5), kind)
+        assert end.max() < 0.5, kind
+        assert drop.max() < 2.0, kind
 
 
 @pytest.mark.parametrize("name", ["racer", "hexacopter"])
