@@ -131,3 +131,29 @@ def test_a_user_defined_status() -> None:
     assert 0.5 < run.outcome.time < 0.56
     with pytest.raises(SimulationError, match="number"):
         ht.simulate(model, ([0.0], [1.0]), 1.0, 0.01, control=ht.Feedback(lambda q: {"u": -q, "status": q}, ("q",)))
+
+
+def test_a_law_that_has_given_up() -> None:
+    """The trajectory goes on, its outcome is lost; the others of the batch are finished, and a channel of this name alone means nothing."""
+    system = ht.System(gravity=(0, 0, 0))
+    system.body("cart", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.input("motor", ht.JointForce("cart"))
+    model = system.derive(native=False)
+
+    class Resigned(Wrapper):
+        def channels(self, at, u):
+            return {"lost": np.where(at.q[0] > 0.5, 1.0, 0.0)}
+
+    class Explained(Resigned):
+        causes = ("the rail ends",)
+
+    start = (np.zeros((2, 1)), np.array([[1.0], [0.1]]))
+    law = ht.Feedback(lambda q: -0.1 * q, ("q",))
+    run = ht.simulate(model, start, 1.0, 0.01, control=Explained(law))
+    assert [o.ending for o in run.outcomes] == [Ending.lost, Ending.finished]
+    assert run.outcome.ending is Ending.lost
+    assert not run.outcome.ok
+    assert "the rail ends" in run.outcome.message
+    assert run.t[-1] == 1.0
+    assert np.isfinite(run.q).all()
+    assert ht.simulate(model, start, 1.0, 0.01, control=Resigned(law)).outcome.ok

@@ -17,9 +17,21 @@ from heavytop_bench.hummingbird import courses
 from heavytop_bench.peers import rotorpy as rotorpy_peer
 
 import heavytop as ht
-from heavytop.control import Actuated, Delayed, Propellers, Reference, Sensors, export_controller, linearize, robust
+from heavytop.control import (
+    Actuated,
+    ConstantWind,
+    Delayed,
+    Propellers,
+    Reference,
+    Sensors,
+    Windy,
+    export_controller,
+    linearize,
+    robust,
+)
 from heavytop.control.linear.margins import loop_matrices
 from heavytop.copters import (
+    RotorPlant,
     agile_law,
     bicopter,
     catalogue,
@@ -115,9 +127,10 @@ def test_lost_blade_and_stuck_motor_are_survived_without_announcement() -> None:
 def test_failures_in_noise_and_gusts_and_in_the_middle_of_a_flip() -> None:
     for found in reality.recover(reality.FAILED_ROUGH, 20, "survivor", spread=None, seconds=20.0):
         assert found.within_5_m == 1.0, found
-    for end, drop in failures.in_a_flip(load("hummingbird"), (0.8, 1.4)):
-        assert end < 0.5
-        assert drop < 2.0
+    for kind in failures.KINDS:
+        end, drop = failures.in_a_course(load("hummingbird"), (0.8, 1.4, 1.5), kind)
+        assert end.max() < 0.5, kind
+        assert drop.max() < 2.0, kind
 
 
 @pytest.mark.parametrize("name", ["racer", "hexacopter"])
@@ -139,6 +152,38 @@ def test_two_blades_lost_at_the_same_instant(name: str) -> None:
     still, windy = failures.fail(failures.VEHICLES[name](), cases, 4, seconds=6.0)
     assert still.held == still.back == still.found == windy.held == 1.0, (still, windy)
     assert max(still.farthest, windy.farthest) < 1.0
+
+
+@pytest.mark.thorough
+def test_two_opposite_dead_rotors_in_steady_wind() -> None:
+    """One input balances the moment of the wind together with a nutation, which the law must not oppose."""
+    craft = load("hummingbird")
+    plant = RotorPlant(craft, uncertain=True, wind=True)
+    flown = robust_controller(craft, Sensors(), failures=True).with_reference(craft.model.neutral())
+    start = plant.start(craft.model.neutral(), np.zeros(6))
+    run = ht.simulate(
+        plant, start, 12.0, 5e-3, control=Windy(flown, ConstantWind((0.0, 5.0, 0.0))), balance=False,
+        parameters={"rotor1_health": 0.0, "rotor3_health": 0.0},
+    )  # fmt: skip
+    assert run.outcome.ok
+    assert np.linalg.norm(run.q[:, :3], axis=-1).max() < 2.5
+
+
+@pytest.mark.parametrize("kind", ["health", "thrust"])
+@pytest.mark.thorough
+def test_two_adjacent_rotors_that_fail_are_reported_as_lost(kind: str) -> None:
+    """Nothing holds the position: the outcome says so, and the fall is braked; the flight without a rotor beside it is finished."""
+    craft = load("hummingbird")
+    plant = RotorPlant(craft, uncertain=True)
+    flown = robust_controller(craft, Sensors(), failures=True).with_reference(craft.model.neutral())
+    start = [np.tile(x, (2, 1)) for x in plant.start(craft.model.neutral(), np.zeros(6))]
+    failed = {f"rotor0_{kind}": np.zeros(2), f"rotor1_{kind}": np.array([0.0, 1.0])}
+    run = ht.simulate(plant, start, 5.0, 5e-3, control=flown, parameters=failed, balance=False)
+    assert [o.ending for o in run.outcomes] == [Ending.lost, Ending.finished]
+    assert "cannot hold its position" in run.outcome.message
+    sink = -np.gradient(run.q[:, 0, 2], run.t)
+    assert sink.max() < 10.0  # without thrust 20 m/s
+    assert run.channels["dead"][-1, 1].tolist() == [1, 0, 0, 0]
 
 
 @pytest.mark.slow

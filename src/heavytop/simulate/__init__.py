@@ -12,6 +12,7 @@ from heavytop.simulate.c_step import export_step as export_step
 from heavytop.simulate.contact_record import ContactRecord as ContactRecord, JointReaction as JointReaction
 from heavytop.simulate.controller import (
     ARGUMENTS,
+    LOST,
     MEMORY_OUTPUTS,
     SEEN,
     STATUS,

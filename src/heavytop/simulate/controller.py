@@ -32,6 +32,8 @@ is traced for every run.
 ``causes``
     Optional: a law that has no input for some states reports it by an output ``status`` (): 0, or k for its k-th cause, whose text is
     ``causes[k - 1]``. The trajectory ends there with the outcome ``controller_failed``.
+    It may also report by an output ``lost`` (), in the same way, that it has given up; the trajectory goes on, and one that ends so has
+    the outcome ``lost``.
 ``host``
     Optional: what answers in Python at every sample, for a controller that cannot be traced as a whole (:class:`Host`).
 ``signal_names``
@@ -63,6 +65,8 @@ RESERVED = ("z", "residual")
 """Channels that the run itself records."""
 STATUS = "status"
 """Output of a law that has no input at some states."""
+LOST = "lost"
+"""Output of a law that may give up."""
 
 
 @runtime_checkable
@@ -541,9 +545,17 @@ class LawFailure:
 
     def text(self, causes: Sequence[str]) -> str:
         """The cause as text."""
-        if self.cause <= len(causes):
-            return causes[self.cause - 1]
-        return f"status {self.cause}"
+        return reason(causes, self.cause)
+
+
+def reason(causes: Sequence[str], code: float) -> str:
+    """The text of a status.
+
+    >>> reason(("the motor is too weak",), 1.0)
+    'the motor is too weak'
+    """
+    number = round(float(code))
+    return causes[number - 1] if number <= len(causes) else f"status {number}"
 
 
 @cache

@@ -8,7 +8,8 @@ from enum import Enum
 
 class Ending(Enum):
     """Ways a trajectory ends; ``ended`` is where the equations themselves end, as for a body that shrinks to a point,
-    ``controller_failed`` where the law reports that it has no input, ``unsolved`` where the contact problem of a step was not solved.
+    ``controller_failed`` where the law reports that it has no input, ``lost`` where it reports that it has given up,
+    ``unsolved`` where the contact problem of a step was not solved.
 
     >>> [ending.name for ending in Ending][:2]
     ['finished', 'event']

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from heavytop.simulate.controller import LawFailure
+from heavytop.simulate.controller import LOST, LawFailure, reason
 from heavytop.simulate.dynamics import Dynamics
 from heavytop.simulate.energy_monitor import (
     AMPLIFIED,
@@ -144,13 +144,13 @@ def _outcomes(
     usual = _usual_outcome(recording, problem.watched)
     outcomes = np.empty(problem.batch, dtype=object)
     outcomes[...] = usual
+    early = _given_up(problem, recording, outcomes) if usual.ok else []
     if not recording.has_early_ends:
-        return outcomes, usual if problem.count == 1 else summary([], usual, problem.count)
+        return outcomes, summary(early, usual, problem.count)
     ended = np.fmin(recording.failed, recording.stopped)
     indices = np.argwhere(np.isfinite(ended))
     found = () if recording.events is None else recording.events.in_order()
     events = {o.trajectory: o.name for o in reversed(found) if o.terminal}
-    early: list[Outcome] = []
     for k in np.argsort(ended[np.isfinite(ended)], kind="stable").tolist():
         index = tuple(indices[k].tolist())
         explained = len(early) < MOST_CAUSES
@@ -158,6 +158,22 @@ def _outcomes(
         outcomes[index] = outcome
         early.append(outcome)
     return outcomes, summary(early, usual, problem.count)
+
+
+def _given_up(problem: RunProblem, recording: Recording, outcomes: np.ndarray) -> list[Outcome]:
+    """Enter trajectories that went as far as the run did, but whose law reports that it has given up."""
+    law, codes = problem.plan.control.law, recording.records.channels.get(LOST)
+    if law is None or not law.causes or codes is None or np.shape(codes)[1:] != problem.batch or not len(codes):
+        return []
+    gone = np.argwhere(np.isnan(np.fmin(recording.failed, recording.stopped)) & (codes[-1] > 0))
+    found = []
+    for index in map(tuple, gone.tolist()):
+        text = (
+            f"reached t = {recording.reached:.6g} s, but the law has given up: {reason(law.causes, codes[-1][index])}"
+        )
+        outcomes[index] = Outcome(Ending.lost, text, recording.reached)
+        found.append(outcomes[index])
+    return found
 
 
 def _usual_outcome(recording: Recording, watched: bool) -> Outcome:
