@@ -62,8 +62,10 @@ FURTHER_ITERATIONS = 400
 EQUAL = 1e-4
 """Relative difference of costs below which two optima count as equal."""
 QUARTER_TURN = 0.5 * np.pi
-RETRIES = 4
-"""Simulated motions after a straight guess without success, with as many iterations each."""
+ENOUGH, RETRIES, HOPELESS = 3, 8, 4
+"""Plans from simulated motions after a straight guess without success; largest number of motions; number after which one must have reached the goal."""
+REACHING = 100
+"""Largest number of iterations from a simulated motion to one that fulfils all constraints."""
 NARROWER = 0.15
 """Part of the ranges of coordinates in a simulated motion that its plans do not use, at either end."""
 STRAIGHT_SHARE = 3
@@ -75,7 +77,8 @@ class SolveOptions:
     """Solver with the largest defect of an interval, the largest number of iterations and the callback of every iteration.
 
     With ``rescue`` a solution without success is repeated from the motion of least violation. ``ration`` : largest number of iterations of all
-    solutions, without those of the diagnosis. ``within`` : lower and upper bounds (ne,) of chart coordinates around the start.
+    solutions, without those of the diagnosis. ``within`` : lower and upper bounds (ne,) of coordinates in the chart around the start, for guesses
+    that fulfil the constraints.
     """
 
     solver: Solver
@@ -211,7 +214,9 @@ def _solve_centred(
         program = functions.transcription(guess.q, *method)
         _confine(program, options.within)
         x = first_variables(program, guess)
-        request = SolveRequest(program, x, iterations=options.iterations, warm=warm, callback=options.callback)
+        request = SolveRequest(
+            program, x, iterations=options.iterations, warm=warm, callback=options.callback, feasible=options.within is not None
+        )  # fmt: skip
         solution = options.solver.solve(request)
         turned = np.abs(program.nodes(solution.x)[:, : len(turns)][:, turns])
         if solution.status in (Status.SOLVED, Status.ACCEPTABLE, Status.STOPPED):
@@ -380,18 +385,20 @@ def retried(problem: Problem, failure: InfeasibleError, seed: int, options: Solv
     functions, most = NodeFunctions(problem), min(options.iterations, FURTHER_ITERATIONS)
     method = (COLLOCATION if _is_stiff(functions, straight(problem)) else METHODS)[0]
     short = replace(options, callback=None, tolerance=COARSE, iterations=most, ration=most, rescue=False)
-    rollouts, found = Rollouts(problem, *method), {}
-    for i in range(RETRIES):
-        guess = rollouts.guess(np.random.default_rng([seed, i]))
-        within = replace(short, within=_ranges(problem, guess))
+    rollouts, found, tried, reached = Rollouts(problem, *method), {}, 0, 0
+    while tried < (RETRIES if reached else HOPELESS) and len(found) < ENOUGH:
+        guess = rollouts.guess(np.random.default_rng([seed, tried]))
+        within, tried = replace(short, within=_ranges(problem, guess)), tried + 1
         try:
-            plan = solve(problem, _reached(functions, guess, method, within), within)
+            guess = _reached(functions, guess, method, within)
+            reached += 1
+            plan = solve(problem, guess, within)
         except PlanError:
             continue
-        found[i + 1] = plan, within.within
+        found[tried] = plan, within.within
         if not plan.converged:  # stopped by the user
             break
-    costs = tuple(found[k][0].cost if k in found else np.inf for k in range(RETRIES + 1))
+    costs = tuple(found[k][0].cost if k in found else np.inf for k in range(tried + 1))
     for k in sorted(found, key=lambda k: costs[k]):
         try:
             plan = _released(problem, *found[k], options)
@@ -399,7 +406,7 @@ def retried(problem: Problem, failure: InfeasibleError, seed: int, options: Solv
             continue
         return replace(plan, starts=GuessCosts(costs, k))
     raise InfeasibleError(
-        f"{failure} Tried: the straight guess and {RETRIES} simulated motions with at most {most} iterations each.",
+        f"{failure} Tried: the straight guess and {tried} simulated motions with at most {most} iterations each.",
         failure.violations,
     )
 
@@ -424,7 +431,7 @@ def _reached(functions: NodeFunctions, guess: Guess, method: Method, options: So
     """The motion of least violation from a guess; a PlanError if it does not fulfil all constraints."""
     program = functions.transcription(guess.q, *method)
     _confine(program, options.within)
-    nearest, violations = least_violation(program, first_variables(program, guess), options.solver, options.iterations)
+    nearest, violations = least_violation(program, first_variables(program, guess), options.solver, REACHING)
     if violations or nearest.status not in (Status.SOLVED, Status.ACCEPTABLE):
         raise explain(program, nearest, violations)
     return motion_of(program, nearest.x)
