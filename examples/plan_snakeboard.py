@@ -18,11 +18,10 @@ q, v, _ = plan.reference(t)
 print(f"largest sideways velocity of a wheel: {np.abs(board.constraint_residuals(q, v)[1]).max():.1e} m/s")
 print(f"page: {plan.show(out / 'plan_snakeboard.html')}")
 fig, (way, angle, torque) = figure(ncols=3, figsize=(14, 4))
-way.plot(q[:, 0], q[:, 1], color="#0072b2")
-for x, y, heading in q[::20, :3]:
-    side = 0.05 * np.array([np.cos(heading), np.sin(heading)])
-    way.plot(*np.transpose([(x, y) - side, (x, y) + side]), color="k", lw=1.5)
-way.set(xlabel="x in m", ylabel="y in m", title="path and heading of the board")
+for column, name, color in zip(q.T, ("x in m", "y in m", "heading in rad"), ("#0072b2", "#d55e00", "#009e73"), strict=False):
+    way.plot(t, column, color=color, label=name)
+way.set(xlabel="t in s", title="board")
+way.legend()
 for name, color in (("rotor", "#0072b2"), ("front", "#d55e00"), ("back", "#009e73")):
     angle.plot(t, q[:, board.q_names.index(f"{name}.angle")], color=color, label=name)
 angle.set(xlabel="t in s", ylabel="angle in rad", title="rotor and wheels")

@@ -66,7 +66,7 @@ def plan(
     guess : a :class:`Plan`, :class:`~heavytop.control.Reference` or :class:`~heavytop.simulate.Run`; None: straight on the manifold.
     guesses : number of random guesses tried besides the first one; the best plan is returned, and ``plan.starts`` has all costs. None: eight
         with at most 400 iterations each if no guess is given and a joint without input turns by more than a quarter turn in a given
-        time (swing-ups have many optima), otherwise 0. If no guess is given and the straight one has no success, four random ones
+        time (swing-ups have many optima), otherwise 0. If no guess is given and the straight one has no success, up to eight simulated motions
         with at most 400 iterations each are tried in any case.
     steps : number of intervals with held (or linear) inputs; default: 60.
     phases : instead of duration, steps and gates: phases with their own durations, steps and constraints.
