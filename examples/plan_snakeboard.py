@@ -18,7 +18,9 @@ q, v, _ = plan.reference(t)
 print(f"largest sideways velocity of a wheel: {np.abs(board.constraint_residuals(q, v)[1]).max():.1e} m/s")
 print(f"page: {plan.show(out / 'plan_snakeboard.html')}")
 fig, (way, angle, torque) = figure(ncols=3, figsize=(14, 4))
-for column, name, color in zip(q.T, ("x in m", "y in m", "heading in rad"), ("#0072b2", "#d55e00", "#009e73"), strict=False):
+for column, name, color in zip(
+    q.T, ("x in m", "y in m", "heading in rad"), ("#0072b2", "#d55e00", "#009e73"), strict=False
+):
     way.plot(t, column, color=color, label=name)
 way.set(xlabel="t in s", title="board")
 way.legend()

@@ -120,5 +120,5 @@ def plan(
             if guesses is None and plan.converged and is_swing_up(problem):
                 return further_starts(problem, plan, seed, options)
             return plan
-        # a straight guess may be a dead end, bent ones leave it
+        # a straight guess may be a dead end, simulated motions are not
         return retried(problem, failure, seed, options)

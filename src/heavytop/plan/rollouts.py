@@ -1,16 +1,16 @@
-"""Guesses that are motions: batches of smooth random inputs, simulated from the start, the nearest ones bent to the goal.
+"""Guesses that are motions: batches of smooth random inputs, simulated from the start, the nearest led to the goal.
 
 A straight guess is no motion of a system that its inputs do not control to first order, such as a car that has to move aside. Inputs
 ``u = u_hover + sum_k (pi k / T)^2 (a_k cos(pi k t / T) + b_k sin(pi k t / T))``, in units of the input for 1 m/s^2 or 1 rad/s^2, move every driven
-coordinate by an amount of the order of a_k, b_k, whatever the duration T. Levenberg-Marquardt steps on a, b and T, with slopes by differences, lead the
-nearest trajectories to the goal. Every step is one batch of simulations.
+coordinate by an amount of the order of a_k, b_k, whatever the duration T. Levenberg-Marquardt steps on a, b and T, with slopes by differences,
+lead the nearest trajectories to the goal. Every step is one batch of simulations.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from heavytop.ocp import NodeLayout, chart, intervals, place
+from heavytop.ocp import NodeLayout, State, chart, intervals, place
 from heavytop.plan.guess import Guess, fixed_ends, straight
 from heavytop.plan.problem import Problem
 from heavytop.simulate import Tableau
@@ -51,7 +51,11 @@ class Rollouts:
         self.basis = np.concatenate([squares * np.cos(np.pi * k * s), squares * np.sin(np.pi * k * s)])
         self.per_acceleration = self._per_acceleration()
         self.count = rates.nu * len(self.basis)
-        self.goal = None if problem.goal is None else np.where(np.isnan(problem.goal.q), 0.0, problem.goal.q)
+        self.goal = problem.goal
+        if problem.goal is not None:
+            self.goal = State(np.where(np.isnan(problem.goal.q), 0.0, problem.goal.q), problem.goal.v)
+        elif problem.periodic:
+            self.goal = State(self.straight.q[0], self.straight.v[0])
         fixed = np.ones(rates.nx, dtype=bool) if problem.follows is None else ~problem.follows
         if problem.timed:
             fixed[rates.ne - 1] = False
@@ -90,10 +94,10 @@ class Rollouts:
         """Distances (L, m) from the goal and from constraints at the ends of phases; velocities count by a quarter of the duration, up to 1 s."""
         problem, rates, (q, v, _, durations) = self.problem, self.problem.rates, self.simulate(x)
         rows = []
-        if problem.goal is not None:
-            off = place(rates.coordinates, q[-1], np.broadcast_to(self.goal, q[-1].shape))
+        if self.goal is not None:
+            off = place(rates.coordinates, q[-1], np.broadcast_to(self.goal.q, q[-1].shape))
             slow = np.minimum(1.0, 0.25 * durations.sum(axis=1))[:, None]
-            rows.append(np.concatenate([off, (problem.goal.v - v[-1]) * slow], axis=1)[:, self.fixed])
+            rows.append(np.concatenate([off, (self.goal.v - v[-1]) * slow], axis=1)[:, self.fixed])
         z = np.zeros((len(x), rates.nx + rates.nu))
         for phase, end in zip(problem.phases, problem.ends, strict=True):
             z[:, rates.ne : rates.nx] = v[end]
@@ -108,7 +112,7 @@ class Rollouts:
         """A motion from random inputs that ends near the goal."""
         x = np.zeros((LANES, self.count + len(self.problem.phases)))
         order = np.tile(np.arange(1, TERMS + 1), 2 * self.problem.rates.nu)
-        sizes = np.exp(rng.uniform(*np.log(SIZES), (LANES, 1)))
+        sizes = np.exp(rng.uniform(np.log(SIZES[0]), np.log(SIZES[1]), (LANES, 1)))
         x[:, : self.count] = sizes * rng.standard_normal((LANES, self.count)) / order**2
         x[:, self.count :] = rng.uniform(0.0, LONGER, (LANES, 1))
         off = self.misses(x)
@@ -120,7 +124,9 @@ class Rollouts:
                 break
             x, off, damping = self._nearer(x, off, damping)
         # the smallest inputs: large ones lead through singular places of the equations
-        return self._motion(x[int(np.argmin(np.linalg.norm(x[:, : self.count], axis=1) + 1e3 * np.maximum(_length(off) - near, 0.0)))])
+        return self._motion(
+            x[int(np.argmin(np.linalg.norm(x[:, : self.count], axis=1) + 1e3 * np.maximum(_length(off) - near, 0.0)))]
+        )
 
     def _nearer(self, x: np.ndarray, off: np.ndarray, damping: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A Levenberg-Marquardt step of every trajectory, the best of several dampings."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import PlanError
-from heavytop.ocp import Transcription, chart, intervals, is_turn, place
+from heavytop.ocp import ChartRates, Transcription, chart, intervals, is_turn, place
 from heavytop.ocp.solvers import Solution, Solver, SolveRequest, Status
 from heavytop.plan.active import active
 from heavytop.plan.guess import Guess, from_plan, random, straight
@@ -63,7 +63,8 @@ EQUAL = 1e-4
 """Relative difference of costs below which two optima count as equal."""
 QUARTER_TURN = 0.5 * np.pi
 ENOUGH, RETRIES, HOPELESS = 3, 8, 4
-"""Plans from simulated motions after a straight guess without success; largest number of motions; number after which one must have reached the goal."""
+"""Plans from simulated motions after a straight guess without success; largest number of motions; number after which one must have reached
+the goal."""
 REACHING = 100
 """Largest number of iterations from a simulated motion to one that fulfils all constraints."""
 NARROWER = 0.15
@@ -230,14 +231,14 @@ def _solve_centred(
 def _confine(program: Transcription, within: tuple[np.ndarray, np.ndarray] | None) -> None:
     """Bound the coordinates of the inner nodes."""
     if within is not None:
-        there = _from_start(program.problem, program.centres)[1:-1]
+        there = _from_start(program.rates, program.centres)[1:-1]
         for side, bound in zip((program.lower, program.upper), within, strict=True):
             program.nodes(side)[1:-1, program.layout.e] = bound - there
 
 
-def _from_start(problem: Problem, q: np.ndarray) -> np.ndarray:
+def _from_start(rates: ChartRates, q: np.ndarray) -> np.ndarray:
     """Coordinates (N + 1, ne) of configurations in the chart around the first one."""
-    return place(problem.rates.coordinates, np.broadcast_to(q[0], q.shape), q)
+    return place(rates.coordinates, np.broadcast_to(q[0], q.shape), q)
 
 
 def motion_of(program: Transcription, x: np.ndarray) -> Guess:
@@ -385,23 +386,25 @@ def retried(problem: Problem, failure: InfeasibleError, seed: int, options: Solv
     functions, most = NodeFunctions(problem), min(options.iterations, FURTHER_ITERATIONS)
     method = (COLLOCATION if _is_stiff(functions, straight(problem)) else METHODS)[0]
     short = replace(options, callback=None, tolerance=COARSE, iterations=most, ration=most, rescue=False)
-    rollouts, found, tried, reached = Rollouts(problem, *method), {}, 0, 0
+    rollouts, tried, reached = Rollouts(problem, *method), 0, 0
+    found: dict[int, tuple[Plan, tuple[np.ndarray, np.ndarray]]] = {}
     while tried < (RETRIES if reached else HOPELESS) and len(found) < ENOUGH:
         guess = rollouts.guess(np.random.default_rng([seed, tried]))
-        within, tried = replace(short, within=_ranges(problem, guess)), tried + 1
+        ranges, tried = _ranges(problem, guess), tried + 1
+        within = replace(short, within=ranges)
         try:
             guess = _reached(functions, guess, method, within)
             reached += 1
             plan = solve(problem, guess, within)
         except PlanError:
             continue
-        found[tried] = plan, within.within
+        found[tried] = plan, ranges
         if not plan.converged:  # stopped by the user
             break
     costs = tuple(found[k][0].cost if k in found else np.inf for k in range(tried + 1))
     for k in sorted(found, key=lambda k: costs[k]):
         try:
-            plan = _released(problem, *found[k], options)
+            plan = _released(problem, found[k][0], found[k][1], options)
         except PlanError:
             continue
         return replace(plan, starts=GuessCosts(costs, k))
@@ -417,7 +420,7 @@ def _ranges(problem: Problem, guess: Guess) -> tuple[np.ndarray, np.ndarray]:
     The equations may be singular elsewhere, where wheels are steered by 90 degrees for example: then a cost may have no least value.
     """
     rates = problem.rates
-    e = _from_start(problem, guess.q)
+    e = _from_start(rates, guess.q)
     low, high = e.min(axis=0), e.max(axis=0)
     matters = rates.rho.patterns[0][rates.ne :, : rates.ne].any(axis=0) & ~is_turn(rates.coordinates)
     if problem.timed:
@@ -437,20 +440,19 @@ def _reached(functions: NodeFunctions, guess: Guess, method: Method, options: So
     return motion_of(program, nearest.x)
 
 
-def _released(
-    problem: Problem, first: Plan, within: tuple[np.ndarray, np.ndarray], options: SolveOptions
-) -> Plan:
+def _released(problem: Problem, first: Plan, within: tuple[np.ndarray, np.ndarray], options: SolveOptions) -> Plan:
     """The plan without bounds of ranges if it is found from the first one, otherwise the one within them."""
-    plan = solve(problem, from_plan(problem, first), replace(options, within=within))
-    e = _from_start(problem, plan.q)
-    if not plan.converged or not np.any((e <= within[0] + EQUAL) | (e >= within[1] - EQUAL)):
-        return plan
-    most = min(options.iterations, FURTHER_ITERATIONS)
+    guess, most = from_plan(problem, first), min(options.iterations, FURTHER_ITERATIONS)
     try:
-        free = solve(problem, from_plan(problem, plan), replace(options, iterations=most, ration=most, rescue=False))
+        free = solve(problem, guess, replace(options, iterations=most, ration=most, rescue=False))
+        if free.cost <= (1 + EQUAL) * first.cost or not free.converged:
+            return free
     except PlanError:
-        free = plan
-    return free if free.cost < plan.cost else replace(plan, message=f"{plan.message} {NEARBY}")
+        pass
+    plan = solve(problem, guess, replace(options, within=within))
+    e = _from_start(problem.rates, problem.with_time(plan.q, plan.times))
+    held = np.any((e <= within[0] + EQUAL) | (e >= within[1] - EQUAL))
+    return replace(plan, message=f"{plan.message} {NEARBY}") if held else plan
 
 
 def is_swing_up(problem: Problem) -> bool:
