@@ -138,8 +138,49 @@ def test_solutions_share_a_ration_of_iterations() -> None:
     ahead = board.neutral()
     ahead[0] = 0.5
     with pytest.raises(
-        InfeasibleError, match="Tried: the straight guess and 4 random ones with at most 10 iterations each"
+        InfeasibleError, match="Tried: the straight guess and 8 simulated motions with at most 10 iterations each"
     ):
         ht.plan(board, board.neutral(), ahead, solver=solver, iterations=10, steps=20)
-    # from the straight guess, and from the first random one, which starts in this process
-    assert 10 <= sum(solver.counts) <= 40 + len(solver.counts)
+    # 30 from the straight guess, 10 from each simulated motion
+    assert 10 <= sum(solver.counts) <= 110 + len(solver.counts)
+
+
+def checked_motion(plan: ht.Plan, goal: np.ndarray) -> None:
+    """The inputs alone, simulated with other steps, lead to the goal at rest."""
+    np.testing.assert_allclose(plan.q[-1], goal, atol=1e-8)
+    run = ht.simulate(plan.model, (plan.q[0], plan.v[0]), plan.duration, 1e-3, inputs=plan.u[:-1].repeat(100, axis=0))
+    np.testing.assert_allclose(run.q[-1], goal, atol=1e-5)
+    np.testing.assert_allclose(run.v[-1], 0.0, atol=1e-5)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("limited", [True, False])
+def test_a_snakeboard_starts_from_rest(limited: bool) -> None:
+    """No input pushes it: simulated motions are the guesses, of which some are solved; their number is reported."""
+    board = ht.library.snakeboard().derive()
+    goal = board.neutral()
+    goal[0] = 1.0
+    limits = dict.fromkeys(("front.angle", "back.angle"), (-1.2, 1.2)) if limited else None
+    plan = ht.plan(board, board.neutral(), goal, 6.0, limits=limits)
+    assert plan.accuracy < 1e-8
+    assert plan.cost < (0.6 if limited else 0.9)
+    checked_motion(plan, goal)
+    assert plan.starts is not None
+    assert plan.starts.costs[0] == np.inf
+    assert f"best of {len(plan.starts.costs)} starts" in plan.report()
+    assert ("falls further outside" in plan.message) is not limited
+    q, v, _ = plan.reference(np.linspace(0.0, plan.duration, 400))
+    for residual in board.constraint_residuals(q, v):
+        assert np.abs(residual).max(initial=0.0) < 1e-15
+
+
+@pytest.mark.thorough
+def test_a_car_parks_aside() -> None:
+    """3 m aside at rest, wheels straight at both ends, without a limit of the steering."""
+    model, goal = car(), np.array([0.0, 3.0, 0.0, 0.0])
+    plan = ht.plan(model, np.zeros(4), goal)
+    assert plan.accuracy < 1e-8
+    assert np.abs(plan.q[:, 3]).max() < 1.5
+    np.testing.assert_allclose(plan.q[-1], goal, atol=1e-8)
+    assert plan.starts is not None
+    assert np.isfinite(plan.starts.costs).sum() >= 1

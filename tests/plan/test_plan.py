@@ -235,7 +235,9 @@ def test_infeasible_problems_name_the_violation() -> None:
     ((label, t, amount),) = caught.value.violations
     assert label == "the goal (place along 'sled.v_x')"
     assert (t, amount) == pytest.approx((1.0, 2.5), abs=1e-5)
-    assert str(caught.value).endswith("Tried: the straight guess and 4 random ones with at most 400 iterations each.")
+    assert str(caught.value).endswith(
+        "Tried: the straight guess and 4 simulated motions with at most 400 iterations each."
+    )
     halves = [Phase(0.5, 0.5, 6, end=(Point("sled", (1, 0, 0)),)), Phase(0.5, 0.5, 6)]
     with pytest.raises(
         InfeasibleError, match=r"violates point of 'sled' at \(1, 0, 0\) at t = 0.5 s by 0.875"

@@ -66,7 +66,7 @@ def plan(
     guess : a :class:`Plan`, :class:`~heavytop.control.Reference` or :class:`~heavytop.simulate.Run`; None: straight on the manifold.
     guesses : number of random guesses tried besides the first one; the best plan is returned, and ``plan.starts`` has all costs. None: eight
         with at most 400 iterations each if no guess is given and a joint without input turns by more than a quarter turn in a given
-        time (swing-ups have many optima), otherwise 0. If no guess is given and the straight one has no success, four random ones
+        time (swing-ups have many optima), otherwise 0. If no guess is given and the straight one has no success, up to eight simulated motions
         with at most 400 iterations each are tried in any case.
     steps : number of intervals with held (or linear) inputs; default: 60.
     phases : instead of duration, steps and gates: phases with their own durations, steps and constraints.
@@ -120,5 +120,5 @@ def plan(
             if guesses is None and plan.converged and is_swing_up(problem):
                 return further_starts(problem, plan, seed, options)
             return plan
-        # a straight guess may be a dead end, bent ones leave it
+        # a straight guess may be a dead end, simulated motions are not
         return retried(problem, failure, seed, options)

@@ -61,7 +61,7 @@ def straight(problem: Problem) -> Guess:
     if problem.goal is not None:
         path[-1] = problem.pinned(problem.goal, path[-1])
     u = np.broadcast_to(np.clip(problem.hover, *problem.bounds.u), (problem.steps + 1, problem.model.nu)).copy()
-    return _fixed_ends(problem, Guess(path, _velocities(problem, path, durations), u, durations))
+    return fixed_ends(problem, Guess(path, _velocities(problem, path, durations), u, durations))
 
 
 def _on_time(problem: Problem, q: np.ndarray, durations: np.ndarray) -> np.ndarray:
@@ -219,7 +219,7 @@ def from_plan(problem: Problem, plan: Plan) -> Guess:
     times = _node_times(problem, durations)
     q, v, _ = plan.reference(times)
     inner = np.minimum(times, plan.duration * (1 - 1e-12))
-    return _fixed_ends(problem, Guess(problem.with_time(q, times), v, plan.inputs(inner), durations))
+    return fixed_ends(problem, Guess(problem.with_time(q, times), v, plan.inputs(inner), durations))
 
 
 def from_reference(problem: Problem, reference: Reference) -> Guess:
@@ -231,7 +231,7 @@ def from_reference(problem: Problem, reference: Reference) -> Guess:
     if problem.model.description.time is not None:
         given[TIME] = problem.start_time + times
     u = np.clip(needed_inputs(problem.model, q, v, a, given), *problem.bounds.u)
-    return _fixed_ends(problem, Guess(problem.with_time(q, times), v, u, durations))
+    return fixed_ends(problem, Guess(problem.with_time(q, times), v, u, durations))
 
 
 def from_run(problem: Problem, run: Any) -> Guess:
@@ -243,7 +243,7 @@ def from_run(problem: Problem, run: Any) -> Guess:
     k = np.clip(np.searchsorted(run.t, run.t[0] + times), 0, len(run.t) - 1)
     hover = np.broadcast_to(problem.hover, (len(k), problem.model.nu))
     u = np.clip(hover if run.u is None else run.u[np.minimum(k, len(run.u) - 1)], *problem.bounds.u)
-    return _fixed_ends(problem, Guess(problem.with_time(run.q[k], times), run.v[k], u, durations))
+    return fixed_ends(problem, Guess(problem.with_time(run.q[k], times), run.v[k], u, durations))
 
 
 def _durations(problem: Problem, total: float) -> np.ndarray:
@@ -259,7 +259,8 @@ def _node_times(problem: Problem, durations: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(steps)])
 
 
-def _fixed_ends(problem: Problem, guess: Guess) -> Guess:
+def fixed_ends(problem: Problem, guess: Guess) -> Guess:
+    """The guess with start and goal at its ends."""
     for k, state in ((0, problem.start), (-1, problem.goal)):
         if state is not None:
             guess.q[k], guess.v[k] = problem.pinned(state, guess.q[k]), state.v
@@ -279,7 +280,7 @@ def _checked(problem: Problem, given: Guess) -> Guess:
     if np.any(parts["durations"] <= 0):
         raise PlanError(f"durations of the guess must be positive, got {parts['durations'].tolist()} s.")
     q = problem.with_time(parts["q"], _node_times(problem, parts["durations"]))
-    return _fixed_ends(problem, Guess(q, parts["v"], parts["u"], parts["durations"]))
+    return fixed_ends(problem, Guess(q, parts["v"], parts["u"], parts["durations"]))
 
 
 def as_guess(problem: Problem, given: Any) -> Guess:

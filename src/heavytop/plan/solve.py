@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import PlanError
-from heavytop.ocp import Transcription, chart, intervals, is_turn, place
+from heavytop.ocp import ChartRates, Transcription, chart, intervals, is_turn, place
 from heavytop.ocp.solvers import Solution, Solver, SolveRequest, Status
 from heavytop.plan.active import active
-from heavytop.plan.guess import Guess, from_plan, random
+from heavytop.plan.guess import Guess, from_plan, random, straight
 from heavytop.plan.infeasible import InfeasibleError, explain, least_violation, other_closure, singular
 from heavytop.plan.node_functions import NodeFunctions
 from heavytop.plan.problem import Problem
 from heavytop.plan.result import Attempt, GuessCosts, Plan
+from heavytop.plan.rollouts import Rollouts
 from heavytop.plan.violations import between_nodes
 from heavytop.simulate import BUTCHER6, COOPER_VERNER8, RADAU5, RADAU9, RK4, Tableau
 
@@ -61,8 +62,13 @@ FURTHER_ITERATIONS = 400
 EQUAL = 1e-4
 """Relative difference of costs below which two optima count as equal."""
 QUARTER_TURN = 0.5 * np.pi
-RETRIES = 4
-"""Random guesses after a straight one without success, with as many iterations each."""
+ENOUGH, RETRIES, HOPELESS = 3, 8, 4
+"""Plans from simulated motions after a straight guess without success; largest number of motions; number after which one must have reached
+the goal."""
+REACHING = 100
+"""Largest number of iterations from a simulated motion to one that fulfils all constraints."""
+NARROWER = 0.15
+"""Part of the ranges of coordinates in a simulated motion that its plans do not use, at either end."""
 STRAIGHT_SHARE = 3
 """Largest number of iterations of all solutions from a straight guess, in units of that of one solution."""
 
@@ -72,7 +78,8 @@ class SolveOptions:
     """Solver with the largest defect of an interval, the largest number of iterations and the callback of every iteration.
 
     With ``rescue`` a solution without success is repeated from the motion of least violation. ``ration`` : largest number of iterations of all
-    solutions, without those of the diagnosis.
+    solutions, without those of the diagnosis. ``within`` : lower and upper bounds (ne,) of coordinates in the chart around the start, for guesses
+    that fulfil the constraints.
     """
 
     solver: Solver
@@ -81,6 +88,7 @@ class SolveOptions:
     callback: Callable[[int, float, float], None] | None = None
     rescue: bool = True
     ration: int | None = None
+    within: tuple[np.ndarray, np.ndarray] | None = None
 
 
 @dataclass(eq=False)
@@ -100,6 +108,10 @@ class Rationed:
         solution = self.solver.solve(replace(request, iterations=max(1, min(request.iterations, self.left))))
         self.left -= solution.iterations
         return solution
+
+
+NEARBY = "within the range of a simulated motion; the cost falls further outside"
+"""Addition to the message of a plan that is no optimum."""
 
 
 def first_variables(program: Transcription, guess: Guess) -> np.ndarray:
@@ -201,8 +213,11 @@ def _solve_centred(
     turns = is_turn(functions.rates.coordinates)
     for repeat in range(4):
         program = functions.transcription(guess.q, *method)
+        _confine(program, options.within)
         x = first_variables(program, guess)
-        request = SolveRequest(program, x, iterations=options.iterations, warm=warm, callback=options.callback)
+        request = SolveRequest(
+            program, x, iterations=options.iterations, warm=warm, callback=options.callback, feasible=options.within is not None
+        )  # fmt: skip
         solution = options.solver.solve(request)
         turned = np.abs(program.nodes(solution.x)[:, : len(turns)][:, turns])
         if solution.status in (Status.SOLVED, Status.ACCEPTABLE, Status.STOPPED):
@@ -211,6 +226,19 @@ def _solve_centred(
             return program, solution
         guess, warm = motion_of(program, solution.x), None
     raise AssertionError("the loop returns")
+
+
+def _confine(program: Transcription, within: tuple[np.ndarray, np.ndarray] | None) -> None:
+    """Bound the coordinates of the inner nodes."""
+    if within is not None:
+        there = _from_start(program.rates, program.centres)[1:-1]
+        for side, bound in zip((program.lower, program.upper), within, strict=True):
+            program.nodes(side)[1:-1, program.layout.e] = bound - there
+
+
+def _from_start(rates: ChartRates, q: np.ndarray) -> np.ndarray:
+    """Coordinates (N + 1, ne) of configurations in the chart around the first one."""
+    return place(rates.coordinates, np.broadcast_to(q[0], q.shape), q)
 
 
 def motion_of(program: Transcription, x: np.ndarray) -> Guess:
@@ -354,23 +382,77 @@ def best_of(problem: Problem, first: list[Guess], count: int, seed: int, options
 
 
 def retried(problem: Problem, failure: InfeasibleError, seed: int, options: SolveOptions) -> Plan:
-    """The plan of least cost from a few random guesses after a straight one failed; the error states what was tried."""
-    options = replace(options, callback=None)
-    most = min(options.iterations, FURTHER_ITERATIONS)
-    trials = [random(problem, np.random.default_rng([seed, i])) for i in range(RETRIES)]
-    costs = _costs(problem, trials, replace(options, tolerance=np.inf, iterations=most, ration=most))
-    for k in np.argsort(costs, kind="stable"):
-        if not np.isfinite(costs[k]):
-            break
+    """The plan of least cost from simulated motions after a straight guess failed; the error states what was tried."""
+    functions, most = NodeFunctions(problem), min(options.iterations, FURTHER_ITERATIONS)
+    method = (COLLOCATION if _is_stiff(functions, straight(problem)) else METHODS)[0]
+    short = replace(options, callback=None, tolerance=COARSE, iterations=most, ration=most, rescue=False)
+    rollouts, tried, reached = Rollouts(problem, *method), 0, 0
+    found: dict[int, tuple[Plan, tuple[np.ndarray, np.ndarray]]] = {}
+    while tried < (RETRIES if reached else HOPELESS) and len(found) < ENOUGH:
+        guess = rollouts.guess(np.random.default_rng([seed, tried]))
+        ranges, tried = _ranges(problem, guess), tried + 1
+        within = replace(short, within=ranges)
         try:
-            plan = solve(problem, trials[k], options)
+            guess = _reached(functions, guess, method, within)
+            reached += 1
+            plan = solve(problem, guess, within)
         except PlanError:
             continue
-        return replace(plan, starts=GuessCosts((np.inf, *costs.tolist()), int(k) + 1))
+        found[tried] = plan, ranges
+        if not plan.converged:  # stopped by the user
+            break
+    costs = tuple(found[k][0].cost if k in found else np.inf for k in range(tried + 1))
+    for k in sorted(found, key=lambda k: costs[k]):
+        try:
+            plan = _released(problem, found[k][0], found[k][1], options)
+        except PlanError:
+            continue
+        return replace(plan, starts=GuessCosts(costs, k))
     raise InfeasibleError(
-        f"{failure} Tried: the straight guess and {RETRIES} random ones with at most {most} iterations each.",
+        f"{failure} Tried: the straight guess and {tried} simulated motions with at most {most} iterations each.",
         failure.violations,
     )
+
+
+def _ranges(problem: Problem, guess: Guess) -> tuple[np.ndarray, np.ndarray]:
+    """Ranges (ne,) of the coordinates on which accelerations depend, a little narrower than those of a motion; rotations are not bounded.
+
+    The equations may be singular elsewhere, where wheels are steered by 90 degrees for example: then a cost may have no least value.
+    """
+    rates = problem.rates
+    e = _from_start(rates, guess.q)
+    low, high = e.min(axis=0), e.max(axis=0)
+    matters = rates.rho.patterns[0][rates.ne :, : rates.ne].any(axis=0) & ~is_turn(rates.coordinates)
+    if problem.timed:
+        matters[-1] = False
+    less = NARROWER * (high - low)
+    low, high = np.minimum(low + less, e[[0, -1]].min(axis=0)), np.maximum(high - less, e[[0, -1]].max(axis=0))
+    return np.where(matters, low, -np.inf), np.where(matters, high, np.inf)
+
+
+def _reached(functions: NodeFunctions, guess: Guess, method: Method, options: SolveOptions) -> Guess:
+    """The motion of least violation from a guess; a PlanError if it does not fulfil all constraints."""
+    program = functions.transcription(guess.q, *method)
+    _confine(program, options.within)
+    nearest, violations = least_violation(program, first_variables(program, guess), options.solver, REACHING)
+    if violations or nearest.status not in (Status.SOLVED, Status.ACCEPTABLE):
+        raise explain(program, nearest, violations)
+    return motion_of(program, nearest.x)
+
+
+def _released(problem: Problem, first: Plan, within: tuple[np.ndarray, np.ndarray], options: SolveOptions) -> Plan:
+    """The plan without bounds of ranges if it is found from the first one, otherwise the one within them."""
+    guess, most = from_plan(problem, first), min(options.iterations, FURTHER_ITERATIONS)
+    try:
+        free = solve(problem, guess, replace(options, iterations=most, ration=most, rescue=False))
+        if free.cost <= (1 + EQUAL) * first.cost or not free.converged:
+            return free
+    except PlanError:
+        pass
+    plan = solve(problem, guess, replace(options, within=within))
+    e = _from_start(problem.rates, problem.with_time(plan.q, plan.times))
+    held = np.any((e <= within[0] + EQUAL) | (e >= within[1] - EQUAL))
+    return replace(plan, message=f"{plan.message} {NEARBY}") if held else plan
 
 
 def is_swing_up(problem: Problem) -> bool:

@@ -191,6 +191,11 @@ class _Run:
                 settings["mu_strategy"] = "adaptive"  # a third fewer iterations over the gallery, never a worse optimum
             else:
                 settings |= WARM
+            if request.feasible:
+                settings |= {
+                    "theta_max_fact": 1.0,
+                    "alpha_red_factor": 0.2,
+                }  # the largest sum of violations (default 1e4)
             scales = None if program.units is None else self._scales(x, program.units)
             if scales is not None:
                 settings["nlp_scaling_method"] = "user-scaling"

@@ -105,7 +105,7 @@ class SolveRequest:
     ----------
     program : the program. x : starting point. tolerance, iterations : stopping criteria.
     warm : solution of a similar program, for its multipliers. callback : called after every iteration with its number, the cost and the largest
-        violation.
+        violation. feasible : whether the starting point fulfils the constraints, so that iterates should stay near them.
     """
 
     program: NonlinearProgram
@@ -114,6 +114,7 @@ class SolveRequest:
     iterations: int = 1000
     warm: Solution | None = None
     callback: Callable[[int, float, float], None] | None = None
+    feasible: bool = False
 
 
 class Solver(Protocol):
