@@ -40,6 +40,8 @@ FROM_PLACES = np.r_[0:3, 6:9, 9:12, 3:6]
 MARGIN = 1e-9
 """Margin for rounding errors of eigenvalues, per largest one."""
 CORNERS = np.array(list(product((-1.0, 1.0), repeat=3)))
+FACTORS = np.array(list(product((0.0, *np.geomspace(1e-3, 0.3, 8)), (0.0, 0.05, 0.2))))
+"""Multipliers of the ball and of the cone that are tried."""
 
 
 class BodyField:
@@ -171,9 +173,10 @@ class BodyField:
             parts = []
             for first in range(0, len(centre), 200):
                 c, h = centre[first : first + 200], half[first : first + 200]
-                at, values = self._values(T, inverse, back, np.array(spread), c, h)
-                if np.any(values[np.sum(at**2, axis=2) <= radius**2] >= 0):
+                added, hopeless = self._localised(T, inverse, back, radius, c, h)
+                if hopeless:
                     return False, count
+                values = self._values(T, inverse, back, np.array(spread), added, c, h)
                 largest = np.max(np.abs(values), axis=(1, 2))
                 parts.append(np.max(values, axis=(1, 2)) + h**2 @ curved + MARGIN * largest < 0)
             fine = np.concatenate(parts)
@@ -188,21 +191,52 @@ class BodyField:
             centre, half = centre[inside], half[inside]
         return True, count
 
+    def _localised(
+        self, T: np.ndarray, inverse: np.ndarray, back: np.ndarray, radius: float, centre: np.ndarray, half: np.ndarray
+    ) -> tuple[np.ndarray, bool]:
+        """Forms (rows, 12, 12) that are not negative where y is in a box and the ball; whether none is enough at the centre of a box."""
+        M = T.T @ self.matrix(centre @ back.T, np.zeros_like(centre)) @ inverse.T
+        M = M + M.swapaxes(1, 2)
+        away, wide = np.linalg.norm(centre, axis=1), np.linalg.norm(half, axis=1)
+        axis = centre / np.maximum(away, 1e-300)[:, None]
+        along = np.zeros((len(centre), 12, 12))
+        along[:, 9:, 9:] = axis[:, :, None] * axis[:, None, :]
+        turns, others = np.diag(np.repeat([0.0, 1.0], [9, 3])), np.diag(np.repeat([1.0, 0.0], [9, 3]))
+
+        def best(least: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            """The form with the smallest eigenvalue of the sum with M at the centres, and this eigenvalue."""
+            near = least > 1e-3 * radius
+            ratio = np.maximum((radius * (1 + 1e-6) / np.maximum(least, 1e-3 * radius)) ** 2 - 1, 0.0)
+            ball = np.where(near, 1.0, 0.0)[:, None, None] * (ratio[:, None, None] * turns - others)
+            cone = np.where(near, 1.0, 0.0)[:, None, None] * ((1 + slope**2)[:, None, None] * along - turns)
+            size = -np.linalg.eigvalsh(M)[:, 0]
+            forms = (size[:, None] * FACTORS[:, 0])[:, :, None, None] * ball[:, None] + (size[:, None] * FACTORS[:, 1])[:, :, None, None] * cone[:, None]
+            top = np.linalg.eigvalsh(M[:, None] + forms)[:, :, -1]
+            k = np.argmin(top, axis=1)
+            return forms[np.arange(len(k)), k], top[np.arange(len(k)), k]
+
+        least = away - wide
+        slope = wide * (1 + 1e-9) / np.maximum(least, 1e-3 * radius)
+        hopeless = (away <= radius) & (best(away, np.zeros_like(away))[1] >= 0)
+        return best(least, slope)[0], bool(np.any(hopeless))
+
     def _values(
         self,
         T: np.ndarray,
         inverse: np.ndarray,
         back: np.ndarray,
         spread: np.ndarray,
+        added: np.ndarray,
         centre: np.ndarray,
         half: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Corners y (rows, 8, 3) of boxes, and the eigenvalues (rows, 8, ends times 12) of the form there."""
+    ) -> np.ndarray:
+        """Eigenvalues (rows, 8, ends times 12) of the form at the corners of boxes."""
         y = centre[:, None] + CORNERS * half[:, None]
         corners = y.reshape(-1, 3) @ back.T
         M = T.T @ self.matrix(corners, np.zeros_like(corners)) @ inverse.T
         M = M[:, None] + spread
-        return y, np.linalg.eigvalsh(M + M.swapaxes(2, 3)).reshape(len(centre), 8, -1)
+        M = (M + M.swapaxes(2, 3)).reshape(len(centre), 8, -1, 12, 12) + added[:, None, None]
+        return np.linalg.eigvalsh(M).reshape(len(centre), 8, -1)
 
     def reach(self, inverse: np.ndarray) -> np.ndarray:
         """Bounds (nu,) of the deviation of every input in the region, per unit of its radius."""
