@@ -16,7 +16,7 @@ The boxes of a free body are those of its rotation vector alone (:mod:`.body_fie
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -39,12 +39,11 @@ BOXES = 400_000
 ATTEMPTS = 7
 ROUNDING = 1e-10
 """Margin for rounding errors of sums and products of matrices, per sum of their absolute values."""
-LARGEST = 20_000
-"""Boxes that are evaluated together."""
-
 
 Cell = tuple[np.ndarray, np.ndarray]
 """Lower and upper bounds (np,) of the parameters."""
+Enclosure = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Matrices (rows, corners, nx, nx) of boxes with centres and half widths, and bounds (rows,) of the norms of their errors."""
 
 
 class _JointField:
@@ -79,12 +78,14 @@ class _JointField:
             low[k], high[k] = bounds
         self.cell = low, high
 
-    def slopes(self, low: np.ndarray, high: np.ndarray, cell: Cell) -> tuple[np.ndarray, np.ndarray]:
-        """Middles and radii (rows, nx, nx) of S over boxes (rows, nx), for all parameters of a cell."""
+    def slopes(
+        self, low: np.ndarray, high: np.ndarray, cell: Cell, to_x: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Middles and radii (rows, nx, nx) of S to_x over boxes (rows, nx) of x, for all parameters of a cell; to_x by default the unit matrix."""
         rows, nx = low.shape
-        zeros, unit = np.zeros((rows, nx)), np.eye(nx)
+        zeros, basis = np.zeros((rows, nx)), np.eye(nx) if to_x is None else to_x
         given = [
-            Slope(Interval.of(0.0), Interval(low[:, i], high[:, i]), Interval.of(np.broadcast_to(unit[i], (rows, nx))))
+            Slope(Interval.of(0.0), Interval(low[:, i], high[:, i]), Interval.of(np.broadcast_to(basis[i], (rows, nx))))
             for i in range(nx)
         ]
         for a, b in zip(*cell, strict=True):
@@ -105,9 +106,39 @@ class _JointField:
             [s.slope.radius + zeros for s in found], 1
         )
 
-    def reach(self, inverse: np.ndarray) -> np.ndarray:
+    @cached_property
+    def boxed(self) -> np.ndarray:
+        """Entries of x on which S depends, determined at random points: those outside have their whole range in every box."""
+        x, found = 0.1 * np.random.default_rng(0).standard_normal((4, self.nx)), []
+        for i in range(self.nx):
+            low, high = x.copy(), x.copy()
+            low[:, i], high[:, i] = -np.abs(x[:, i]), np.abs(x[:, i])
+            if not np.max(self.slopes(low, high, (self.nominal, self.nominal))[1]) <= 1e-9:
+                found.append(i)
+        return np.array(found or [self.nx - 1])
+
+    def enclosure(self, to_y: np.ndarray, to_x: np.ndarray, radius: float, cell: Cell) -> Enclosure:
+        """Symmetric parts of to_y S to_x in boxes of the last coordinates y: middles (rows, 1, nx, nx), and bounds of the norms of their errors."""
+        boxed, k = self.boxed, len(self.boxed)
+        edge = radius * np.linalg.norm(to_x, axis=1) * (1 + 1e-6)
+        back = to_x[boxed, -k:]
+
+        def at(c: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            x, wide = np.zeros((len(c), self.nx)), np.tile(edge, (len(c), 1))
+            x[:, boxed], wide[:, boxed] = c @ back.T, (h @ np.abs(back.T)) * (1 + 1e-12) + 1e-300
+            S, radii = self.slopes(np.maximum(x - wide, -edge), np.minimum(x + wide, edge), cell, to_x)
+            M, R = to_y @ S, np.abs(to_y) @ radii
+            M, R = M + M.swapaxes(1, 2), R + R.swapaxes(1, 2)
+            known = np.asarray(np.isfinite(R).all(axis=(1, 2)) & np.isfinite(M).all(axis=(1, 2)))
+            M, R = np.where(known[:, None, None], M, 0.0), np.where(known[:, None, None], R, 1e300)
+            size = np.minimum(np.linalg.norm(R, axis=(1, 2)), np.sqrt(R.sum(1).max(1)) * np.sqrt(R.sum(2).max(1)))
+            return M[:, None], size + ROUNDING * (np.sum(np.abs(M), axis=(1, 2)) + size)
+
+        return at
+
+    def reach(self, to_x: np.ndarray) -> np.ndarray:
         """Largest deviation (nu,) of every input in the region without limits, per unit of its radius."""
-        return np.linalg.norm(self.law.gains[0] @ inverse.T, axis=1)
+        return np.linalg.norm(self.law.gains[0] @ to_x, axis=1)
 
     def linear(self) -> np.ndarray:
         """Jacobian (nx, nx) at the set point."""
@@ -256,8 +287,6 @@ def _field_of(law: LinearQuadratic, uncertain: Mapping[str, tuple[float, float]]
 
 def _proved(field: _JointField | BodyField, P: np.ndarray, radius: float, most: int) -> tuple[bool, int]:
     """Whether V decreases in the whole ball of a radius for all parameters, and the number of boxes: cells of parameters are halved, too."""
-    if isinstance(field, BodyField):
-        return field.proved(P, radius, most)
     proved, count = _proved_in(field, P, radius, most, (field.nominal, field.nominal))
     low, high = field.cell
     if not proved or not np.any(high > low):
@@ -282,64 +311,85 @@ SLACK = 3
 """Boxes for a cell of parameters per box for the nominal ones; a cell that needs more is halved."""
 
 
-def _proved_in(field: _JointField, P: np.ndarray, radius: float, most: int, cell: Cell) -> tuple[bool, int]:
+def _proved_in(field: _JointField | BodyField, P: np.ndarray, radius: float, most: int, cell: Cell) -> tuple[bool, int]:
     """The same for one cell of parameters, without halving it."""
-    T = np.linalg.cholesky(P)
-    inverse = np.linalg.inv(T)
-    edge = radius * np.sqrt(np.diag(np.linalg.inv(P))) * (1 + 1e-6)
-    spread = np.sum(np.abs(inverse) / np.sqrt(np.diag(np.linalg.inv(P))), axis=1)
-    centre, half = np.zeros((1, field.nx)), np.full((1, field.nx), radius)
+    k, order = len(field.boxed), np.r_[np.setdiff1d(np.arange(len(P)), field.boxed), field.boxed]
+    to_y, to_x = np.zeros_like(P), np.zeros_like(P)
+    T = np.linalg.cholesky(P[np.ix_(order, order)])
+    to_y[:, order], to_x[order] = T.T, np.linalg.inv(T).T
+    enclosure = field.enclosure(to_y, to_x, radius, cell)
+    if enclosure is None:
+        return False, 0
+    weight = np.sum(np.abs(to_x[field.boxed, -k:]) / np.linalg.norm(to_x[field.boxed], axis=1)[:, None], axis=0)
+    centre, half = np.zeros((1, k)), np.full((1, k), radius)
     count = 0
     while len(centre):
-        parts = []
-        for first in range(0, len(centre), LARGEST):
-            c, h = centre[first : first + LARGEST], half[first : first + LARGEST]
+        open_ = []
+        for first in range(0, len(centre), TOGETHER):
+            c, h = centre[first : first + TOGETHER], half[first : first + TOGETHER]
             count += len(c)
-            if count > most:
+            M, rest = enclosure(c, h)
+            forms, pointwise = _localised(np.mean(M, axis=1), radius, c, h)
+            if count > most or np.any(pointwise > rest):
                 return False, count
-            parts.append(_halved(field, cell, T, inverse, edge, spread, c, h))
-        centre, half = (np.concatenate([each[k] for each in parts]) for k in range(2))
+            tops = np.linalg.eigvalsh(M + forms[:, None])
+            open_.append(np.max(tops, axis=(1, 2)) + rest + ROUNDING * np.max(np.abs(tops), axis=(1, 2)) >= 0)
+        kept = np.concatenate(open_)
+        centre, half = centre[kept], half[kept].copy()
+        rows, i = np.arange(len(centre)), np.argmax(half * weight, axis=1)
+        half[rows, i] *= 0.5
+        step = np.zeros_like(half)
+        step[rows, i] = half[rows, i]
+        centre, half = np.concatenate([centre - step, centre + step]), np.concatenate([half, half])
         inside = np.sum(np.maximum(np.abs(centre) - half, 0.0) ** 2, axis=1) <= radius**2 * (1 + 1e-6)
         centre, half = centre[inside], half[inside]
     return True, count
 
 
-def _halved(
-    field: _JointField,
-    cell: Cell,
-    T: np.ndarray,
-    inverse: np.ndarray,
-    edge: np.ndarray,
-    spread: np.ndarray,
-    c: np.ndarray,
-    h: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Centres and half widths of the halves of those boxes in y in which V is not proved to decrease."""
-    x, wide = c @ inverse, (h @ np.abs(inverse)) * (1 + 1e-12) + 1e-300
-    S, radii = field.slopes(np.maximum(x - wide, -edge), np.minimum(x + wide, edge), cell)
-    M, R = T.T @ S @ inverse.T, np.abs(T.T) @ radii @ np.abs(inverse.T)
-    M, R = M + M.swapaxes(1, 2), R + R.swapaxes(1, 2)
-    known = np.asarray(np.isfinite(R).all(axis=(1, 2)) & np.isfinite(M).all(axis=(1, 2)))
-    M, R = np.where(known[:, None, None], M, 0.0), np.where(known[:, None, None], R, 1e300)
-    size = np.minimum(np.linalg.norm(R, axis=(1, 2)), np.sqrt(R.sum(1).max(1)) * np.sqrt(R.sum(2).max(1)))
-    whole = np.sum(np.abs(M), axis=(1, 2))
-    definite = np.linalg.eigvalsh(M)[:, -1] + size + ROUNDING * (whole + size) < 0
-    # c^T M c + 2 |M c| h + h |M| h + (|c| + h) R (|c| + h)
-    along, far = np.matvec(M, c), np.abs(c) + h
-    linear, square = 2 * np.abs(along) * h, np.matvec(np.abs(M), h) * h
-    uncertain = np.vecdot(np.matvec(R, far), far)
-    form = np.vecdot(along, c) + np.sum(linear + square, axis=1) + uncertain
-    scale = np.vecdot(np.matvec(np.abs(M), far), far) + uncertain
-    open_ = ~(known & (definite | (form + ROUNDING * scale < 0)))
-    c, h = c[open_], h[open_]
-    share = h * spread
-    share = np.minimum(uncertain[open_], 1e200)[:, None] * share / np.sum(share, axis=1, keepdims=True)
-    k, i = np.argmax(linear[open_] + square[open_] + share, axis=1), np.arange(len(c))
-    k = np.where(np.max(h, axis=1) > 8 * h[i, k], np.argmax(h, axis=1), k)
-    step, half = np.zeros_like(h), h.copy()
-    half[i, k] *= 0.5
-    step[i, k] = half[i, k]
-    return np.concatenate([c - step, c + step]), np.concatenate([half, half])
+TOGETHER = 500
+"""Boxes that are evaluated together."""
+CONES = np.array([0.0, 0.05, 0.5])
+"""Multipliers of the cone that are tried, per largest eigenvalue of M."""
+SMALLEST, BISECTIONS = 1e-6, 9
+"""Least multiplier of the ball, per largest eigenvalue of M, and bisections to find the best one."""
+
+
+def _localised(M: np.ndarray, radius: float, centre: np.ndarray, half: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Forms (rows, nx, nx) that are not negative in the ball where its last coordinates z are in a box, chosen to make their sums with M negative.
+
+    With d <= |z|: (radius^2 / d^2 - 1) |z|^2 - |rest of y|^2 >= 0. With n the direction of the centre and t the largest |z - n n^T z| / (n^T z):
+    (1 + t^2) (n^T z)^2 - |z|^2 >= 0. Also returns the least of the largest eigenvalues (rows,) at the centres themselves.
+    """
+    n, k = M.shape[-1], centre.shape[1]
+    away, wide = np.linalg.norm(centre, axis=1), np.linalg.norm(half, axis=1)
+    axis = centre / np.maximum(away, 1e-300)[:, None]
+    along, inner = np.zeros_like(M), np.diag(np.repeat([0.0, 1.0], [n - k, k]))
+    along[:, -k:, -k:] = axis[:, :, None] * axis[:, None, :]
+    size = -np.linalg.eigvalsh(M)[:, 0]
+
+    def best(least: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        least = np.maximum(least, 1e-3 * radius)
+        ratio = np.maximum((radius * (1 + 1e-6) / least) ** 2 - 1, 0.0)
+        ball = ratio[:, None, None] * inner - (np.eye(n) - inner)
+        cone = (1 + slope**2)[:, None, None] * along - inner
+        usable = np.where(least > 1e-3 * radius, size, 0.0)
+        started = M[:, None] + (usable[:, None] * CONES)[:, :, None, None] * cone[:, None]
+        low, high = np.full((len(M), len(CONES)), np.log(SMALLEST)), np.zeros((len(M), len(CONES)))
+        for _ in range(BISECTIONS):  # the largest eigenvalue is convex in the multiplier, with the slope e^T ball e for its vector e
+            middle = 0.5 * (low + high)
+            factor = usable[:, None] * np.exp(middle)
+            e = np.linalg.eigh(started + factor[:, :, None, None] * ball[:, None])[1][:, :, :, -1]
+            falls = np.vecdot(np.matvec(ball[:, None], e), e) < 0
+            low, high = np.where(falls, middle, low), np.where(falls, high, middle)
+        forms = started - M[:, None] + (usable[:, None] * np.exp(0.5 * (low + high)))[:, :, None, None] * ball[:, None]
+        forms = np.concatenate([np.zeros_like(forms[:, :1]), forms], axis=1)
+        tops = np.linalg.eigvalsh(M[:, None] + forms)[:, :, -1]
+        rows, i = np.arange(len(M)), np.argmin(tops, axis=1)
+        return forms[rows, i], tops[rows, i]
+
+    pointwise = np.where(away <= radius, best(away, np.zeros_like(away))[1], -np.inf)
+    least = away - wide
+    return best(least, wide * (1 + 1e-9) / np.maximum(least, 1e-3 * radius))[0], pointwise
 
 
 def certificate(
@@ -444,7 +494,7 @@ def energy_level(law: FeedbackLaw) -> float:
 def _unproven(trial: Certificate, most: int) -> ControlError:
     """The error for a region that was not proven with ``most`` boxes, with its reason."""
     field, radius, largest = trial._field, trial.radius, _decreasing(trial)
-    radii = field.room / np.maximum(field.reach(np.linalg.inv(np.linalg.cholesky(trial.P))), 1e-300)
+    radii = field.room / np.maximum(field.reach(np.linalg.inv(np.linalg.cholesky(trial.P)).T), 1e-300)
     k = int(np.argmin(radii))
     limited = f"input {field.model.u_names[k]!r} may reach a limit from a radius of {radii[k]:.3g} on"
     advice = "give a smaller radius, or none to search"
