@@ -131,7 +131,7 @@ def test_the_matrix_of_a_body_bends_less_than_its_bound(hovering: control.Linear
     assert isinstance(field, BodyField)
     low, middle, high = (field.matrix(phi + step * n, np.zeros((200, 3))) for step in (-h, 0.0, h))
     M = T.T @ ((low - 2 * middle + high) / h**2) @ inverse.T
-    bend, most = np.linalg.norm(M + M.swapaxes(1, 2), 2, axis=(1, 2)).max(), field._bend(T, inverse, 1.1)
+    bend, most = np.linalg.norm(M + M.swapaxes(1, 2), 2, axis=(1, 2)).max(), field._bend(T.T, inverse.T, 1.1)
     assert 0.01 * most < bend < most
 
 
@@ -141,7 +141,7 @@ def test_limits_of_a_body_are_not_reached_in_its_region(hovering: control.Linear
     cost = control.Weights(places=[1, 1, 1, 20, 20, 5], speeds=[2, 2, 2, 1, 1, 1], inputs=1.0)
     limited = control.lqr(craft, craft.neutral(), cost=cost, limits=(0.0, 8.8))
     found = limited.certified_region(radius=0.2)
-    q, v = found._field.states(found._states(2000, found.radius, 0, surface=True))
+    q, v = found._field.states(found._states(2000, found.radius, 0, found.P))
     u = limited(0.0, q, v)
     assert u.min() > 0.0
     assert u.max() < 8.8

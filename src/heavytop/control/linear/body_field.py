@@ -46,7 +46,7 @@ CORNERS = np.array(list(product((-1.0, 1.0), repeat=3)))
 class BodyField:
     """The closed loop of a regulator that holds a free body with its origin at the centre of mass, nominal parameters."""
 
-    nx = 12
+    nx, boxes = 12, 40_000
     boxed = np.arange(9, 12)
     method = "corners of boxes of the rotation vector and bounds of the second derivatives"
     names = tuple(f"{name}_{axis}" for name in ("position", "velocity", "omega", "turn") for axis in "xyz")

@@ -35,7 +35,6 @@ from heavytop.simulate import simulate
 if TYPE_CHECKING:
     from heavytop.control.linear.lqr import LinearQuadratic
 
-BOXES = 400_000
 ATTEMPTS = 7
 ROUNDING = 1e-10
 """Margin for rounding errors of sums and products of matrices, per sum of their absolute values."""
@@ -49,7 +48,8 @@ Enclosure = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 class _JointField:
     """The closed loop x' = f(x) of a regulator in joint coordinates, x = (coordinates, velocities), with parameters in a box."""
 
-    method = f"interval slopes with outward rounding, sums of matrices with a margin of {ROUNDING:g}"
+    method = f"interval slopes with outward rounding, sums of matrices and eigenvalues with a margin of {ROUNDING:g}"
+    boxes = 400_000
 
     def __init__(self, law: LinearQuadratic, uncertain: Mapping[str, tuple[float, float]]) -> None:
         import casadi
@@ -187,7 +187,8 @@ class Certificate:
 
     Attributes
     ----------
-    law : the regulator. P : (nx, nx). radius : proven one; 0 if nothing was proven with the given number of boxes.
+    law : the regulator. P : (nx, nx). cost : (nx, nx) of the remaining cost x^T cost x to first order; P <= cost, so that the region contains all
+        states whose cost is at most radius^2. radius : proven one; 0 if nothing was proven with the given number of boxes.
     boxes : number of boxes of the proof. uncertain : parameters and their bounds for which it holds.
 
     Examples
@@ -201,6 +202,7 @@ class Certificate:
 
     law: LinearQuadratic
     P: np.ndarray
+    cost: np.ndarray
     radius: float
     boxes: int
     uncertain: Mapping[str, tuple[float, float]]
@@ -222,13 +224,13 @@ class Certificate:
         x = self._field.deviations(np.asarray(q, dtype=float)[None], np.asarray(v, dtype=float)[None])[0]
         return bool(x @ self.P @ x <= self.radius**2)
 
-    def _states(self, count: int, radius: float, seed: int, surface: bool = False) -> np.ndarray:
-        """(count, nx) uniform in the region, or on its surface."""
+    def _states(self, count: int, radius: float, seed: int, surface: np.ndarray | None = None) -> np.ndarray:
+        """(count, nx) uniform in the region, or on the surface where a form is radius^2."""
         rng, n = np.random.default_rng(seed), len(self.P)
         y = rng.standard_normal((count, n))
         y /= np.linalg.norm(y, axis=1, keepdims=True)
-        size = np.ones((count, 1)) if surface else rng.uniform(0, 1, (count, 1)) ** (1 / n)
-        return radius * size * y @ np.linalg.inv(np.linalg.cholesky(self.P))
+        size = np.ones((count, 1)) if surface is not None else rng.uniform(0, 1, (count, 1)) ** (1 / n)
+        return radius * size * y @ np.linalg.inv(np.linalg.cholesky(self.P if surface is None else surface))
 
     def counterexamples(self, samples: int = 1_000_000, seed: int = 0) -> int:
         """Number of random states in the region at which V does not decrease, nominal parameters: an independent check of the proof."""
@@ -241,14 +243,14 @@ class Certificate:
         return found
 
     def sampled_radius(self, samples: int = 200, seed: int = 0, until: float = 10.0, step: float = 2e-3) -> float:
-        """Largest radius of the same shape from whose surface all random starts return: by flights, an estimate and no proof.
+        """Largest radius from which all random starts of this cost, x^T cost x = radius^2, return: by flights, an estimate and no proof.
 
         With n samples and no failure, at most a share of 3/n of the surface is lost, with 95 % confidence. The radius grows by 15 % from
         one sample of starts to the next.
         """
         radius, best, field = max(self.radius, 1e-3), 0.0, self._field
         for _ in range(60):
-            x = self._states(samples, radius, seed, surface=True)
+            x = self._states(samples, radius, seed, self.cost)
             if not field.exists(x):
                 break
             run = simulate(
@@ -257,7 +259,7 @@ class Certificate:
             )  # fmt: skip
             left = field.deviations(run.q[-1], run.v[-1])
             if not (
-                np.all(np.isfinite(left)) and np.all(np.einsum("ni,ij,nj->n", left, self.P, left) < (0.1 * radius) ** 2)
+                np.all(np.isfinite(left)) and np.all(np.einsum("ni,ij,nj->n", left, self.cost, left) < (0.1 * radius) ** 2)
             ):
                 break
             best, radius = radius, 1.15 * radius
@@ -329,9 +331,10 @@ def _proved_in(field: _JointField | BodyField, P: np.ndarray, radius: float, mos
             c, h = centre[first : first + TOGETHER], half[first : first + TOGETHER]
             count += len(c)
             M, rest = enclosure(c, h)
-            forms, pointwise = _localised(np.mean(M, axis=1), radius, c, h)
-            if count > most or np.any(pointwise > rest):
+            middle, few = np.mean(M, axis=1), np.flatnonzero(np.linalg.norm(c, axis=1) <= radius)[::RARELY]
+            if count > most or np.any(_localised(middle[few], radius, c[few], 0 * h[few])[1] > rest[few]):
                 return False, count
+            forms = _localised(middle, radius, c, h)[0]
             tops = np.linalg.eigvalsh(M + forms[:, None])
             open_.append(np.max(tops, axis=(1, 2)) + rest + ROUNDING * np.max(np.abs(tops), axis=(1, 2)) >= 0)
         kept = np.concatenate(open_)
@@ -346,9 +349,11 @@ def _proved_in(field: _JointField | BodyField, P: np.ndarray, radius: float, mos
     return True, count
 
 
-TOGETHER = 500
+TOGETHER = 2000
 """Boxes that are evaluated together."""
-CONES = np.array([0.0, 0.05, 0.5])
+RARELY = 10
+"""Every tenth box is tested at its centre alone: where that fails, halving it does not help."""
+CONES = np.array([0.02, 1.0])
 """Multipliers of the cone that are tried, per largest eigenvalue of M."""
 SMALLEST, BISECTIONS = 1e-6, 9
 """Least multiplier of the ball, per largest eigenvalue of M, and bisections to find the best one."""
@@ -358,38 +363,33 @@ def _localised(M: np.ndarray, radius: float, centre: np.ndarray, half: np.ndarra
     """Forms (rows, nx, nx) that are not negative in the ball where its last coordinates z are in a box, chosen to make their sums with M negative.
 
     With d <= |z|: (radius^2 / d^2 - 1) |z|^2 - |rest of y|^2 >= 0. With n the direction of the centre and t the largest |z - n n^T z| / (n^T z):
-    (1 + t^2) (n^T z)^2 - |z|^2 >= 0. Also returns the least of the largest eigenvalues (rows,) at the centres themselves.
+    (1 + t^2) (n^T z)^2 - |z|^2 >= 0. Also returns the largest eigenvalues (rows,) of the sums.
     """
     n, k = M.shape[-1], centre.shape[1]
     away, wide = np.linalg.norm(centre, axis=1), np.linalg.norm(half, axis=1)
     axis = centre / np.maximum(away, 1e-300)[:, None]
     along, inner = np.zeros_like(M), np.diag(np.repeat([0.0, 1.0], [n - k, k]))
     along[:, -k:, -k:] = axis[:, :, None] * axis[:, None, :]
-    size = -np.linalg.eigvalsh(M)[:, 0]
-
-    def best(least: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        least = np.maximum(least, 1e-3 * radius)
-        ratio = np.maximum((radius * (1 + 1e-6) / least) ** 2 - 1, 0.0)
-        ball = ratio[:, None, None] * inner - (np.eye(n) - inner)
-        cone = (1 + slope**2)[:, None, None] * along - inner
-        usable = np.where(least > 1e-3 * radius, size, 0.0)
-        started = M[:, None] + (usable[:, None] * CONES)[:, :, None, None] * cone[:, None]
-        low, high = np.full((len(M), len(CONES)), np.log(SMALLEST)), np.zeros((len(M), len(CONES)))
-        for _ in range(BISECTIONS):  # the largest eigenvalue is convex in the multiplier, with the slope e^T ball e for its vector e
-            middle = 0.5 * (low + high)
-            factor = usable[:, None] * np.exp(middle)
-            e = np.linalg.eigh(started + factor[:, :, None, None] * ball[:, None])[1][:, :, :, -1]
-            falls = np.vecdot(np.matvec(ball[:, None], e), e) < 0
-            low, high = np.where(falls, middle, low), np.where(falls, high, middle)
-        forms = started - M[:, None] + (usable[:, None] * np.exp(0.5 * (low + high)))[:, :, None, None] * ball[:, None]
-        forms = np.concatenate([np.zeros_like(forms[:, :1]), forms], axis=1)
-        tops = np.linalg.eigvalsh(M[:, None] + forms)[:, :, -1]
-        rows, i = np.arange(len(M)), np.argmin(tops, axis=1)
-        return forms[rows, i], tops[rows, i]
-
-    pointwise = np.where(away <= radius, best(away, np.zeros_like(away))[1], -np.inf)
-    least = away - wide
-    return best(least, wide * (1 + 1e-9) / np.maximum(least, 1e-3 * radius))[0], pointwise
+    size, near = -np.linalg.eigvalsh(M)[:, 0], 1e-3 * radius
+    usable = np.where((away - wide > near), size, 0.0)
+    least = np.maximum(away - wide, near)
+    slope = wide * (1 + 1e-9) / least
+    ratio = np.maximum((radius * (1 + 1e-6) / least) ** 2 - 1, 0.0)
+    ball = ratio[:, None, None] * inner - (np.eye(n) - inner)
+    cone = (1 + slope**2)[:, None, None] * along - inner
+    started = M[:, None] + (usable[:, None] * CONES)[:, :, None, None] * cone[:, None]
+    low, high = np.full((len(M), len(CONES)), np.log(SMALLEST)), np.zeros((len(M), len(CONES)))
+    for _ in range(BISECTIONS):  # the largest eigenvalue is convex in the multiplier, with the slope e^T ball e for its vector e
+        middle = 0.5 * (low + high)
+        factor = usable[:, None] * np.exp(middle)
+        e = np.linalg.eigh(started + factor[:, :, None, None] * ball[:, None])[1][:, :, :, -1]
+        falls = np.vecdot(np.matvec(ball[:, None], e), e) < 0
+        low, high = np.where(falls, middle, low), np.where(falls, high, middle)
+    forms = started - M[:, None] + (usable[:, None] * np.exp(0.5 * (low + high)))[:, :, None, None] * ball[:, None]
+    forms = np.concatenate([np.zeros_like(forms[:, :1]), forms], axis=1)
+    tops = np.linalg.eigvalsh(M[:, None] + forms)[:, :, -1]
+    rows, i = np.arange(len(M)), np.argmin(tops, axis=1)
+    return forms[rows, i], tops[rows, i]
 
 
 def certificate(
@@ -397,16 +397,17 @@ def certificate(
     *,
     radius: float | None = None,
     uncertain: Mapping[str, tuple[float, float]] | None = None,
-    boxes: int = BOXES,
+    boxes: int | None = None,
 ) -> Certificate:
     """Prove a region of attraction of a regulator at a set point.
 
     Parameters
     ----------
     law : law made by :func:`.lqr`, with its limits: for sliding and turning joints, or for one free body.
-    radius : radius to prove; None: search for a large one.
+    radius : radius to prove, in the norm of the cost; None: search for a large one. The form V of joints is that of the cost, or, in a search
+        and where the cost would increase at a state of this radius, one that decreases at random states of a larger region.
     uncertain : parameters of joints and bodies and their bounds, for example ``{"m_p": (0.09, 0.11)}``: the proof holds for all of them.
-    boxes : largest number of boxes of one attempt.
+    boxes : largest number of boxes of one attempt; None: 400,000 for joints, 40,000 for a body.
 
     Raises
     ------
@@ -425,24 +426,27 @@ def certificate(
     given = dict(uncertain or {})
     field = _field_of(law, given)
     A = field.linear()
-    P = solve_continuous_lyapunov(A.T, -field.cost_rate)
-    P = 0.5 * (P + P.T)
-    if np.max(np.linalg.eigvals(A).real) >= 0 or np.min(np.linalg.eigvalsh(P)) <= 0:
+    cost = solve_continuous_lyapunov(A.T, -field.cost_rate)
+    P = cost = 0.5 * (cost + cost.T)
+    if np.max(np.linalg.eigvals(A).real) >= 0 or np.min(np.linalg.eigvalsh(cost)) <= 0:
         raise ControlError("the regulator does not stabilise its set point without sampling: no region is attracted.")
+    most = field.boxes if boxes is None else boxes
     if radius is not None:
         radius = float(radius)
         if not 0 < radius < np.inf:
             raise ControlError(f"radius of a certificate must be positive and finite, got {radius:g}.")
-        proved, count = _proved(field, P, radius, boxes)
+    largest = _decreasing(field, cost)
+    if isinstance(field, _JointField) and (radius is None or radius >= largest):
+        P, largest = _improved(field, cost, largest)
+    if radius is not None:
+        proved, count = _proved(field, P, radius, most)
         if not proved:
-            raise _unproven(Certificate(law, P, radius, count, given), boxes)
-        return Certificate(law, P, float(radius), count, given)
-    trial = Certificate(law, P, 1.0, 0, given)
-    largest = _decreasing(trial)
+            raise _unproven(Certificate(law, P, cost, radius, count, given), most)
+        return Certificate(law, P, cost, radius, count, given)
     low, high, count = 0.0, largest, 0
     attempt = 0.3 * largest
     for _ in range(ATTEMPTS):
-        proved, number = _proved(field, P, attempt, boxes)
+        proved, number = _proved(field, P, attempt, most)
         if proved:
             low, count = attempt, number
         else:
@@ -450,18 +454,62 @@ def certificate(
         attempt = 0.5 * (low + high) if low else 0.4 * attempt
         if high < 1.08 * low:
             break
-    return Certificate(law, P, low, count, given)
+    return Certificate(law, P, cost, low, count, given)
 
 
-def _decreasing(trial: Certificate) -> float:
+def _sphere(count: int, n: int) -> np.ndarray:
+    """Random directions (count, n)."""
+    y = np.random.default_rng(1).standard_normal((count, n))
+    return y / np.linalg.norm(y, axis=1, keepdims=True)
+
+
+def _decreasing(field: _JointField | BodyField, P: np.ndarray) -> float:
     """A radius at which V increases at some random states: no larger one can be proven."""
-    radius = 1e-3
-    for _ in range(200):
-        x = trial._states(4000, radius, 1, surface=True)
-        if not trial._field.exists(x) or np.any(np.einsum("ni,ij,nj->n", x, trial.P, trial._field.rates(x)) >= 0):
+    radius, x = 1e-3, _sphere(4000, len(P)) @ np.linalg.inv(np.linalg.cholesky(P))
+    while field.exists(radius * x) and radius < 1e6:
+        if np.any(np.einsum("ni,ij,nj->n", x, P, field.rates(radius * x)) >= 0):
             break
         radius *= 1.1
     return radius
+
+
+def _improved(field: _JointField, cost: np.ndarray, largest: float) -> tuple[np.ndarray, float]:
+    """P <= cost whose region is larger, by random changes of the form -(V' + 2 a V) to first order, a share a of the slowest decay; its radius."""
+    from scipy.linalg import eigh, solve_continuous_lyapunov
+
+    A, n, rng = field.linear(), len(cost), np.random.default_rng(0)
+    decay = DECAY * -np.max(np.linalg.eigvals(A).real)
+    y, radii = _sphere(1000, n), largest * np.geomspace(0.01, 10.0, 120)
+
+    def made(F: np.ndarray) -> tuple[float, np.ndarray]:
+        """The radius up to which V decreases at random states, and P, for the form F F^T."""
+        P = solve_continuous_lyapunov((A + decay * np.eye(n)).T, -F @ F.T)
+        P = 0.5 * (P + P.T)
+        if np.min(np.linalg.eigvalsh(P)) <= 0:
+            return 0.0, cost
+        P /= eigh(P, cost, eigvals_only=True)[-1] * (1 + 1e-12)
+        x = y @ np.linalg.inv(np.linalg.cholesky(P))
+        first, last = 0, len(radii)
+        while last - first > 1:
+            k = (first + last) // 2
+            slow = np.einsum("ni,ij,nj->n", x, P, field.rates(radii[k] * x)) >= -0.5 * decay * radii[k]
+            first, last = (first, k) if np.any(slow) else (k, last)
+        return float(radii[first]), P
+
+    factor = np.linalg.cholesky(field.cost_rate)
+    best, step = made(factor), 0.7
+    for _ in range(CHANGES):
+        change = step * np.tril(rng.standard_normal((n, n))) * (rng.uniform(size=(n, n)) < 0.5)
+        trial = factor @ (np.eye(n) + change)
+        found = made(trial)
+        step = min(1.3 * step, 1.0) if found[0] > best[0] else max(0.98 * step, 0.03)
+        if found[0] >= best[0]:
+            best, factor = found, trial
+    return best[1], best[0]
+
+
+DECAY, CHANGES = 0.2, 250
+"""Least decay of V as a share of that of the slowest mode, so that its proof needs fewer boxes, and random changes of V that are tried."""
 
 
 def energy_level(law: FeedbackLaw) -> float:
@@ -493,14 +541,14 @@ def energy_level(law: FeedbackLaw) -> float:
 
 def _unproven(trial: Certificate, most: int) -> ControlError:
     """The error for a region that was not proven with ``most`` boxes, with its reason."""
-    field, radius, largest = trial._field, trial.radius, _decreasing(trial)
+    field, radius, largest = trial._field, trial.radius, _decreasing(trial._field, trial.P)
     radii = field.room / np.maximum(field.reach(np.linalg.inv(np.linalg.cholesky(trial.P)).T), 1e-300)
     k = int(np.argmin(radii))
     limited = f"input {field.model.u_names[k]!r} may reach a limit from a radius of {radii[k]:.3g} on"
     advice = "give a smaller radius, or none to search"
     if isinstance(field, BodyField) and radius * (1 + 1e-6) >= radii[k]:
         reason = f"{limited}, and the proof for a free body requires inputs within their limits"
-    elif largest < radius and field.exists(trial._states(4000, largest, 1, surface=True)):
+    elif largest < radius and field.exists(largest * _sphere(4000, len(trial.P)) @ np.linalg.inv(np.linalg.cholesky(trial.P))):
         reason = f"V increases at a state of radius {largest:.3g}" + (f"; {limited}" if radii[k] < radius else "")
     elif largest < radius:
         reason = f"it contains rotations by half a turn from a radius of {largest:.3g} on"
