@@ -9,8 +9,9 @@ u = u_R - K (r, phi, E^T w, omega) that make forces W_f u and moments W_m u in b
 for any number j, and (E - I) F = -V(phi) [F] phi with V = int_0^1 exp(s phi) ds. Hence S depends on phi and on zeta = (J - j I) omega only; zeta
 has one component if J has an axis of symmetry. Let T T^T = P and M = T^T S T^-T + (T^T S T^-T)^T. M is affine in zeta, and in a box of phi = B y it
 differs from a mean of its values at the corners by at most the sum of h_k^2 / 2 |d^2 M / dy_k^2| (multilinear interpolation, half widths
-h_k). The largest eigenvalue is convex, so that it is negative in the box if those at the corners are less than minus this sum. Bounds of the
-second derivatives along a unit direction: 1 for E, 1/3 for V, and with |phi| <= t, x = t^2 / (2 pi)^2 and T^-1 = I + [phi] / 2 + c(t^2) [phi]^2,
+h_k). The largest eigenvalue, also after addition of a constant form, is convex, so that it is negative in the box if those at the corners are less
+than minus this sum. Bounds of the second derivatives along a unit direction: 1 for E, 1/3 for V, and with
+|phi| <= t, x = t^2 / (2 pi)^2 and T^-1 = I + [phi] / 2 + c(t^2) [phi]^2,
 
     2 c + 10 t^2 c' + 4 t^4 c'' <= (1 / 6 + 10 x / (12 (1 - x)) + 8 x^2 / (12 (1 - x)^2)) / (1 - x),
 
@@ -151,7 +152,7 @@ class BodyField:
         return 2 * (found + rate * size(PHI, np.eye(3), OMEGA))
 
     def enclosure(self, to_y: np.ndarray, to_x: np.ndarray, radius: float, cell: object) -> Enclosure | None:
-        """M at the corners of boxes for all vertices of zeta (rows, corners, 12, 12), and bounds of the errors between; None if a limit is reached."""
+        """M at the corners of boxes for all vertices of zeta, and bounds of the errors between them; None if a limit may be reached."""
         back = to_x[PHI, PHI]  # phi = back y, in a cube around the ball
         turn = radius * float(np.linalg.norm(back, 2)) * (1 + 1e-6)
         if turn >= np.pi or not np.all(radius * self.reach(to_x) * (1 + 1e-6) < self.room):
@@ -160,9 +161,7 @@ class BodyField:
         spins = radius * np.linalg.norm(self.gyration @ to_x[OMEGA], axis=1) * (1 + 1e-6)
         moving = spins > 1e-9 * np.max(spins, initial=1e-300)
         ends = np.array([signs for signs in CORNERS if np.all(signs[~moving] > 0)]) * np.where(moving, spins, 0.0)
-        spread = np.array(
-            [to_y @ (self.matrix(np.zeros((1, 3)), z[None])[0] - self.linear()) @ to_x for z in ends]
-        )
+        spread = np.array([to_y @ (self.matrix(np.zeros((1, 3)), z[None])[0] - self.linear()) @ to_x for z in ends])
 
         def at(c: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             corners = (c[:, None] + CORNERS * h[:, None]).reshape(-1, 3) @ back.T

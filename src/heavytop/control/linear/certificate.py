@@ -1,17 +1,16 @@
 """Proven regions of attraction: of a regulator by interval bounds of a Lyapunov function, of the energy law of a body by its energy.
 
-A regulator u = u_R - K x, within its limits if any, makes x' = f(x) with f(0) = 0. V = x^T P x with
-A^T P + P A = -(Q + K^T R K) for the Jacobian A at 0. Interval slopes (:mod:`.interval_slopes`) enclose S(x) with f(x) = S(x) x
-over boxes, so that
+A regulator u = u_R - K x, within its limits if any, makes x' = f(x) with f(0) = 0. V = x^T P x with A^T P + P A negative for the Jacobian
+A at 0, by default -(Q + K^T R K): V is the remaining cost to first order. With f(x) = S(x) x
 
     V' = x^T (P S(x) + S(x)^T P) x.
 
-With T T^T = P and y = T^T x the region V <= rho^2 is a ball. It is covered by boxes in y; V' is negative in a box if the symmetric part of
-T^T S T^-T is negative definite for all enclosed S, or if the enclosure of the quadratic form is negative. A box that is neither is halved,
-and boxes outside the ball are left out. If all boxes pass, V decreases along every motion in the ball except at rest at 0: the
-ball is invariant, and every motion in it converges.
-
-The boxes of a free body are those of its rotation vector alone (:mod:`.body_field`).
+With T T^T = P and y = T^T x the region V <= rho^2 is a ball. S depends on a few coordinates only; those are ordered last, so that they depend on as
+many last coordinates z of y only. The ball is covered by boxes of z, over which S is enclosed: by interval slopes (:mod:`.interval_slopes`), for
+a free body by corners and second derivatives (:mod:`.body_field`). V' is negative in a box if the symmetric part M of T^T S T^-T is negative
+definite for all enclosed S, after addition of multiples of forms that are not negative for y in the ball with z in the box (S-procedure,
+:func:`_localised`). A box that fails is halved, and boxes outside the ball are left out. If all boxes pass, V decreases along every motion in the
+ball except at rest at 0: the ball is invariant, and every motion in it converges.
 """
 
 from __future__ import annotations
@@ -96,7 +95,8 @@ class _JointField:
                     Interval.of(zeros),
                 )
             )
-        found = slopes_of(self.function, given)
+        with np.errstate(invalid="ignore"):  # unbounded slopes, which prove nothing
+            found = slopes_of(self.function, given)
         rest = max(float(np.max(np.abs([s.centre.low, s.centre.high]))) for s in found)
         if not rest < REST:
             raise ControlError(
@@ -259,7 +259,8 @@ class Certificate:
             )  # fmt: skip
             left = field.deviations(run.q[-1], run.v[-1])
             if not (
-                np.all(np.isfinite(left)) and np.all(np.einsum("ni,ij,nj->n", left, self.cost, left) < (0.1 * radius) ** 2)
+                np.all(np.isfinite(left))
+                and np.all(np.einsum("ni,ij,nj->n", left, self.cost, left) < (0.1 * radius) ** 2)
             ):
                 break
             best, radius = radius, 1.15 * radius
@@ -318,7 +319,7 @@ def _proved_in(field: _JointField | BodyField, P: np.ndarray, radius: float, mos
     k, order = len(field.boxed), np.r_[np.setdiff1d(np.arange(len(P)), field.boxed), field.boxed]
     to_y, to_x = np.zeros_like(P), np.zeros_like(P)
     T = np.linalg.cholesky(P[np.ix_(order, order)])
-    to_y[:, order], to_x[order] = T.T, np.linalg.inv(T).T
+    to_y[:, order], to_x[order] = T.T, np.triu(np.linalg.inv(T).T)
     enclosure = field.enclosure(to_y, to_x, radius, cell)
     if enclosure is None:
         return False, 0
@@ -379,7 +380,9 @@ def _localised(M: np.ndarray, radius: float, centre: np.ndarray, half: np.ndarra
     cone = (1 + slope**2)[:, None, None] * along - inner
     started = M[:, None] + (usable[:, None] * CONES)[:, :, None, None] * cone[:, None]
     low, high = np.full((len(M), len(CONES)), np.log(SMALLEST)), np.zeros((len(M), len(CONES)))
-    for _ in range(BISECTIONS):  # the largest eigenvalue is convex in the multiplier, with the slope e^T ball e for its vector e
+    for _ in range(
+        BISECTIONS
+    ):  # the largest eigenvalue is convex in the multiplier, with the slope e^T ball e for its vector e
         middle = 0.5 * (low + high)
         factor = usable[:, None] * np.exp(middle)
         e = np.linalg.eigh(started + factor[:, :, None, None] * ball[:, None])[1][:, :, :, -1]
@@ -548,7 +551,9 @@ def _unproven(trial: Certificate, most: int) -> ControlError:
     advice = "give a smaller radius, or none to search"
     if isinstance(field, BodyField) and radius * (1 + 1e-6) >= radii[k]:
         reason = f"{limited}, and the proof for a free body requires inputs within their limits"
-    elif largest < radius and field.exists(largest * _sphere(4000, len(trial.P)) @ np.linalg.inv(np.linalg.cholesky(trial.P))):
+    elif largest < radius and field.exists(
+        largest * _sphere(4000, len(trial.P)) @ np.linalg.inv(np.linalg.cholesky(trial.P))
+    ):
         reason = f"V increases at a state of radius {largest:.3g}" + (f"; {limited}" if radii[k] < radius else "")
     elif largest < radius:
         reason = f"it contains rotations by half a turn from a radius of {largest:.3g} on"
