@@ -9,6 +9,7 @@ import pytest
 import heavytop as ht
 from heavytop import control
 from heavytop.control.linear.body_field import BodyField
+from heavytop.control.linear.certificate import _localised
 from heavytop.control.linear.interval_slopes import Interval, Slope, slopes_of
 from heavytop.copters import multicopter, quadcopter, ring, tricopter
 from heavytop.errors import ControlError, UnknownNameError
@@ -131,7 +132,7 @@ def test_the_matrix_of_a_body_bends_less_than_its_bound(hovering: control.Linear
     assert isinstance(field, BodyField)
     low, middle, high = (field.matrix(phi + step * n, np.zeros((200, 3))) for step in (-h, 0.0, h))
     M = T.T @ ((low - 2 * middle + high) / h**2) @ inverse.T
-    bend, most = np.linalg.norm(M + M.swapaxes(1, 2), 2, axis=(1, 2)).max(), field._bend(T, inverse, 1.1)
+    bend, most = np.linalg.norm(M + M.swapaxes(1, 2), 2, axis=(1, 2)).max(), field._bend(T.T, inverse.T, 1.1)
     assert 0.01 * most < bend < most
 
 
@@ -141,7 +142,7 @@ def test_limits_of_a_body_are_not_reached_in_its_region(hovering: control.Linear
     cost = control.Weights(places=[1, 1, 1, 20, 20, 5], speeds=[2, 2, 2, 1, 1, 1], inputs=1.0)
     limited = control.lqr(craft, craft.neutral(), cost=cost, limits=(0.0, 8.8))
     found = limited.certified_region(radius=0.2)
-    q, v = found._field.states(found._states(2000, found.radius, 0, surface=True))
+    q, v = found._field.states(found._states(2000, found.radius, 0, found.P))
     u = limited(0.0, q, v)
     assert u.min() > 0.0
     assert u.max() < 8.8
@@ -175,12 +176,50 @@ def test_energy_below_the_saddle_converges() -> None:
         control.energy_level(quadcopter().law("energy", limits=False))
 
 
+def test_forms_are_not_negative_where_a_box_meets_the_ball() -> None:
+    """Random points of boxes of the last two or three of five coordinates, within the ball; some forms are nearly zero there."""
+    rng, radius, least = np.random.default_rng(5), 0.7, np.inf
+    for k in (2, 3):
+        M = rng.standard_normal((300, 5, 5))
+        M = M + M.swapaxes(1, 2) - 4 * np.eye(5)
+        centre, half = rng.uniform(-0.5, 0.5, (300, k)), rng.uniform(0, 0.15, (300, k))
+        forms, tops = _localised(M, radius, centre, half)
+        assert np.allclose(np.linalg.eigvalsh(M + forms)[:, -1], tops)
+        assert np.mean(tops < np.linalg.eigvalsh(M)[:, -1] - 1e-6) > 0.2
+        for _ in range(200):
+            z = centre + half * rng.choice([-1.0, 1.0, 0.3], centre.shape)
+            rest = radius**2 - np.sum(z**2, axis=1)
+            other = rng.standard_normal((300, 5 - k))
+            other *= np.sqrt(np.maximum(rest, 0.0) / np.sum(other**2, axis=1))[:, None]
+            y = np.concatenate([other, z], axis=1)[rest > 0]
+            value = np.einsum("ni,nij,nj->n", y, forms[rest > 0], y)
+            scale = np.linalg.norm(forms[rest > 0], axis=(1, 2)) * radius**2 + 1e-12
+            least = min(least, float(np.min(value / scale)))
+    assert -1e-12 < least < 0.01
+
+
+@pytest.mark.thorough
+def test_weaker_gains_are_not_proven_with_the_same_form() -> None:
+    """The proof of a region fails for the same system if the regulator in it is changed."""
+    model = ht.library.cart_pole().derive()
+    law = control.lqr(model, [0.0, 0.0])
+    assert law.certified_region(radius=1.3).radius == 1.3
+    law.gains = 0.55 * law.gains
+    with pytest.raises(ControlError, match="not proven|does not stabilise"):
+        law.certified_region(radius=1.3)
+    law.gains = -law.gains
+    with pytest.raises(ControlError, match="does not stabilise"):
+        law.certified_region(radius=0.01)
+
+
 @pytest.mark.slow
-def test_searched_regions_of_pendulums() -> None:
-    for model, weights, boxes in (
-        (ht.library.cart_pole().derive(), None, 400_000),
-        (ht.library.furuta().derive(), control.Weights(places=[1.0, 5.0], speeds=0.1, inputs=20.0), 1_000_000),
+def test_regions_of_default_weights() -> None:
+    for model, radius, step in (
+        (ht.library.cart_pole().derive(), 1.6, 2e-3),
+        (ht.library.furuta().derive(), 0.38, 2e-3),
+        (ht.library.quadcopter().derive(), 0.8, 5e-3),
     ):
-        found = control.certificate(control.lqr(model, model.neutral(), weights), boxes=boxes)
+        found = control.certificate(control.lqr(model, model.neutral()), radius=radius)
         assert found.counterexamples(1_000_000) == 0
-        assert found.radius > 0.2 * found.sampled_radius()
+        assert np.max(np.linalg.eigvalsh(found.P - found.cost)) < 1e-9 * np.max(found.cost)
+        assert radius > 0.19 * found.sampled_radius(step=step)

@@ -9,8 +9,9 @@ u = u_R - K (r, phi, E^T w, omega) that make forces W_f u and moments W_m u in b
 for any number j, and (E - I) F = -V(phi) [F] phi with V = int_0^1 exp(s phi) ds. Hence S depends on phi and on zeta = (J - j I) omega only; zeta
 has one component if J has an axis of symmetry. Let T T^T = P and M = T^T S T^-T + (T^T S T^-T)^T. M is affine in zeta, and in a box of phi = B y it
 differs from a mean of its values at the corners by at most the sum of h_k^2 / 2 |d^2 M / dy_k^2| (multilinear interpolation, half widths
-h_k). The largest eigenvalue is convex, so that it is negative in the box if those at the corners are less than minus this sum. Bounds of the
-second derivatives along a unit direction: 1 for E, 1/3 for V, and with |phi| <= t, x = t^2 / (2 pi)^2 and T^-1 = I + [phi] / 2 + c(t^2) [phi]^2,
+h_k). The largest eigenvalue, also after addition of a constant form, is convex, so that it is negative in the box if those at the corners are less
+than minus this sum. Bounds of the second derivatives along a unit direction: 1 for E, 1/3 for V, and with
+|phi| <= t, x = t^2 / (2 pi)^2 and T^-1 = I + [phi] / 2 + c(t^2) [phi]^2,
 
     2 c + 10 t^2 c' + 4 t^4 c'' <= (1 / 6 + 10 x / (12 (1 - x)) + 8 x^2 / (12 (1 - x)^2)) / (1 - x),
 
@@ -30,6 +31,7 @@ from heavytop.geometry import so3
 from heavytop.ocp import chart, place
 
 if TYPE_CHECKING:
+    from heavytop.control.linear.certificate import Enclosure
     from heavytop.control.linear.lqr import LinearQuadratic
 
 AGREES = 1e-7
@@ -45,7 +47,8 @@ CORNERS = np.array(list(product((-1.0, 1.0), repeat=3)))
 class BodyField:
     """The closed loop of a regulator that holds a free body with its origin at the centre of mass, nominal parameters."""
 
-    nx = 12
+    nx, boxes = 12, 40_000
+    boxed = np.arange(9, 12)
     method = "corners of boxes of the rotation vector and bounds of the second derivatives"
     names = tuple(f"{name}_{axis}" for name in ("position", "velocity", "omega", "turn") for axis in "xyz")
 
@@ -66,6 +69,8 @@ class BodyField:
         principal = np.linalg.eigvalsh(hull.moment)
         self.gyration = hull.moment - principal[1] * np.eye(3)
         self.cost_rate = law.cost_rate[np.ix_(FROM_PLACES, FROM_PLACES)]
+        self.nominal = self.model.parameter_vector()
+        self.cell = self.nominal, self.nominal
         self._check()
 
     def _check(self) -> None:
@@ -128,7 +133,7 @@ class BodyField:
         """S (12, 12) at the set point."""
         return self.matrix(np.zeros((1, 3)), np.zeros((1, 3)))[0]
 
-    def _bend(self, T: np.ndarray, inverse: np.ndarray, turn: float) -> float:
+    def _bend(self, to_y: np.ndarray, to_x: np.ndarray, turn: float) -> float:
         """Bound of the second derivative of M along a unit direction of phi, up to |phi| = turn."""
         hull, K = self.hull, self.K[:, FROM_PLACES].copy()
         x = (turn / (2 * np.pi)) ** 2
@@ -137,76 +142,38 @@ class BodyField:
         K[:, W] = 0.0
 
         def size(rows: slice, block: np.ndarray, columns: slice = slice(None)) -> float:
-            """Norm of T^T block T^-T for a block of S."""
-            return float(np.linalg.norm(T.T[:, rows], 2) * np.linalg.norm(block @ inverse.T[columns], 2))
+            """Norm of to_y block to_x for a block of S."""
+            return float(np.linalg.norm(to_y[:, rows], 2) * np.linalg.norm(block @ to_x[columns], 2))
 
         pushing, turning = hull.wrenches[:3] / hull.mass, np.linalg.solve(hull.moment, hull.wrenches[3:])
         found = size(W, pushing @ K) + size(W, so3.wed(self.carrying) / (3 * hull.mass), PHI)
         found += 4 * float(np.linalg.norm(pushing @ speed, 2)) * size(W, np.eye(3), W)
-        found += float(np.linalg.norm(T.T[:, OMEGA] @ turning @ speed, 2) * np.linalg.norm(inverse.T[W], 2))
+        found += float(np.linalg.norm(to_y[:, OMEGA] @ turning @ speed, 2) * np.linalg.norm(to_x[W], 2))
         return 2 * (found + rate * size(PHI, np.eye(3), OMEGA))
 
-    def proved(self, P: np.ndarray, radius: float, most: int) -> tuple[bool, int]:
-        """Whether x^T P x decreases in the region x^T P x <= radius^2, no input reaching a limit, and the number of boxes."""
-        T = np.linalg.cholesky(P)
-        inverse = np.linalg.inv(T)
-        turn = radius * float(np.linalg.norm(inverse.T[PHI], 2)) * (1 + 1e-6)
-        if turn >= np.pi or not np.all(radius * self.reach(inverse) * (1 + 1e-6) < self.room):
-            return False, 0
-        bend, back = (
-            self._bend(T, inverse, np.sqrt(3) * turn),
-            inverse.T[PHI, PHI],
-        )  # phi = back y, in a cube around the ball
-        curved = 0.5 * bend * np.sum(back**2, axis=0)
-        spins = radius * np.linalg.norm(self.gyration @ inverse.T[OMEGA], axis=1) * (1 + 1e-6)
+    def enclosure(self, to_y: np.ndarray, to_x: np.ndarray, radius: float, cell: object) -> Enclosure | None:
+        """M at the corners of boxes for all vertices of zeta, and bounds of the errors between them; None if a limit may be reached."""
+        back = to_x[PHI, PHI]  # phi = back y, in a cube around the ball
+        turn = radius * float(np.linalg.norm(back, 2)) * (1 + 1e-6)
+        if turn >= np.pi or not np.all(radius * self.reach(to_x) * (1 + 1e-6) < self.room):
+            return None
+        curved = 0.5 * self._bend(to_y, to_x, np.sqrt(3) * turn) * np.sum(back**2, axis=0) * (1 + 1e-9)
+        spins = radius * np.linalg.norm(self.gyration @ to_x[OMEGA], axis=1) * (1 + 1e-6)
         moving = spins > 1e-9 * np.max(spins, initial=1e-300)
         ends = np.array([signs for signs in CORNERS if np.all(signs[~moving] > 0)]) * np.where(moving, spins, 0.0)
-        spread = [T.T @ (self.matrix(np.zeros((1, 3)), z[None])[0] - self.linear()) @ inverse.T for z in ends]
-        centre, half = np.zeros((1, 3)), np.full((1, 3), radius)
-        count = 0
-        while len(centre):
-            count += len(centre)
-            if count > most:
-                return False, count
-            parts = []
-            for first in range(0, len(centre), 200):
-                c, h = centre[first : first + 200], half[first : first + 200]
-                at, values = self._values(T, inverse, back, np.array(spread), c, h)
-                if np.any(values[np.sum(at**2, axis=2) <= radius**2] >= 0):
-                    return False, count
-                largest = np.max(np.abs(values), axis=(1, 2))
-                parts.append(np.max(values, axis=(1, 2)) + h**2 @ curved + MARGIN * largest < 0)
-            fine = np.concatenate(parts)
-            centre, half = centre[~fine], half[~fine]
-            rows, k = np.arange(len(centre)), np.argmax(half * np.linalg.norm(back, axis=0), axis=1)
-            half = half.copy()
-            half[rows, k] *= 0.5
-            step = np.zeros_like(half)
-            step[rows, k] = half[rows, k]
-            centre, half = np.concatenate([centre - step, centre + step]), np.concatenate([half, half])
-            inside = np.sum(np.maximum(np.abs(centre) - half, 0.0) ** 2, axis=1) <= radius**2 * (1 + 1e-6)
-            centre, half = centre[inside], half[inside]
-        return True, count
+        spread = np.array([to_y @ (self.matrix(np.zeros((1, 3)), z[None])[0] - self.linear()) @ to_x for z in ends])
 
-    def _values(
-        self,
-        T: np.ndarray,
-        inverse: np.ndarray,
-        back: np.ndarray,
-        spread: np.ndarray,
-        centre: np.ndarray,
-        half: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Corners y (rows, 8, 3) of boxes, and the eigenvalues (rows, 8, ends times 12) of the form there."""
-        y = centre[:, None] + CORNERS * half[:, None]
-        corners = y.reshape(-1, 3) @ back.T
-        M = T.T @ self.matrix(corners, np.zeros_like(corners)) @ inverse.T
-        M = M[:, None] + spread
-        return y, np.linalg.eigvalsh(M + M.swapaxes(2, 3)).reshape(len(centre), 8, -1)
+        def at(c: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            corners = (c[:, None] + CORNERS * h[:, None]).reshape(-1, 3) @ back.T
+            M = (to_y @ self.matrix(corners, np.zeros_like(corners)) @ to_x)[:, None] + spread
+            M = (M + M.swapaxes(2, 3)).reshape(len(c), -1, 12, 12)
+            return M, h**2 @ curved + MARGIN * np.max(np.sum(np.abs(M), axis=3), axis=(1, 2))
 
-    def reach(self, inverse: np.ndarray) -> np.ndarray:
+        return at
+
+    def reach(self, to_x: np.ndarray) -> np.ndarray:
         """Bounds (nu,) of the deviation of every input in the region, per unit of its radius."""
         gains = self.K[:, FROM_PLACES].copy()
-        speed = np.linalg.norm(gains[:, W], axis=1) * np.linalg.norm(inverse.T[W], 2)
+        speed = np.linalg.norm(gains[:, W], axis=1) * np.linalg.norm(to_x[W], 2)
         gains[:, W] = 0.0
-        return np.linalg.norm(gains @ inverse.T, axis=1) + speed
+        return np.linalg.norm(gains @ to_x, axis=1) + speed

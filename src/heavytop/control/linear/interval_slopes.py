@@ -151,8 +151,11 @@ class Slope:
         return Slope(-self.centre, -self.value, -self.slope)
 
     def __mul__(self, other: Slope) -> Slope:
-        # f g - f(c) g(c) = S_f g(x) + f(c) S_g
-        slope = self.slope * other.value.column() + self.centre * other.slope
+        # f g - f(c) g(c) = S_f g(x) + f(c) S_g = S_g f(x) + g(c) S_f; in each box the narrower one
+        one = self.slope * other.value.column() + self.centre * other.slope
+        two = other.slope * self.value.column() + other.centre * self.slope
+        first = (np.sum(one.high - one.low, axis=1) <= np.sum(two.high - two.low, axis=1))[:, None]
+        slope = Interval(np.where(first, one.low, two.low), np.where(first, one.high, two.high))
         return Slope(self.centre * other.centre, self.value * other.value, slope)
 
     def through(self, name: str) -> Slope:
