@@ -218,3 +218,14 @@ def test_regions_of_default_weights() -> None:
         assert found.counterexamples(1_000_000) == 0
         assert np.max(np.linalg.eigvalsh(found.P - found.cost)) < 1e-9 * np.max(found.cost)
         assert radius > 0.19 * found.sampled_radius(step=step)
+
+
+@pytest.mark.slow
+def test_searched_regions_of_pendulums() -> None:
+    for model, weights in (
+        (ht.library.cart_pole().derive(), None),
+        (ht.library.furuta().derive(), control.Weights(places=[1.0, 5.0], speeds=0.1, inputs=20.0)),
+    ):
+        found = control.certificate(control.lqr(model, model.neutral(), weights))
+        assert found.counterexamples(1_000_000) == 0
+        assert found.radius > 0.2 * found.sampled_radius()
