@@ -242,6 +242,15 @@ class ContactSolver:
         return trace_of("respond", inputs, {"change": self._column(change)})
 
     @cached_property
+    def kinetic(self) -> Traced:
+        """(M, v, fall) -> the kinetic energies of v and of ``fall``, J."""
+        inputs, s = self._symbols("M", v=self.nv, fall=self.nv)
+        zero, masses = self.SX(0.0), self._masses(s)
+        both = {name: [_product(row, s[name], zero) for row in masses] for name in ("v", "fall")}
+        sums = {name: sum((0.5 * a * b for a, b in zip(both[name], s[name], strict=True)), zero) for name in both}
+        return trace_of("kinetic energies", inputs, {name: from_sx(x, ()) for name, x in sums.items()})
+
+    @cached_property
     def moved(self) -> Traced:
         """(J, v) -> J v (m,): velocities in the rows."""
         inputs, s = self._symbols("J", v=self.nv)
