@@ -44,8 +44,9 @@ DEEP = 1e-7
 """Depth in m at the end of a span from which it is tried again in halves; four times as much for contacts closed before."""
 HALVES = 1 / 64
 """Least share of a step that is tried so."""
-RELEASED, FALLEN = 1e-6, 1e-2
-"""Energy that contacts may release in a span, an error: share of the kinetic energy, and of that of a fall in the span, which they stop."""
+RELEASED, FALLEN = 1e-2, 1e-1
+"""Energy from which contacts release too much in a span: share of the kinetic energy, and of that of a fall in the span, which they stop. Less is
+an error of third order, which alternates."""
 ROUNDING = 1e-15
 """Sum of velocities, relative to their sizes, that is rounding: zero."""
 TURNS = 6
