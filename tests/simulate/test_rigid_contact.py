@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import heavytop as ht
-from heavytop.errors import SimulationError
+from heavytop.errors import ConfigurationError, SimulationError
 from heavytop.geometry import so3
 
 G = 9.81
@@ -565,3 +565,15 @@ def test_a_loop_falls_on_the_floor() -> None:
     assert min(contact.gaps.min() for contact in run.contacts.values()) > -1e-7  # type: ignore[union-attr]
     assert run.invariants["energy"].relative < 1e-9
     assert np.abs(run.v[-1]).max() < 1e-9
+
+
+def test_a_start_where_the_height_is_not_a_number_is_rejected() -> None:
+    system = ht.System(name="ball")
+    system.body("ball", joint=ht.Free(), inertia=ht.Inertia.of(ht.Sphere(0.1), density=100.0))
+    system.ground(height=lambda x, y: np.log(x), friction=0.3)
+    system.contact("ball", "ground", ht.Sphere(0.1))
+    model = system.derive()
+    q = np.tile(model.neutral(), (2, 1))
+    q[:, 0], q[:, 2] = (2.0, -2.0), 2.0
+    with pytest.raises(ConfigurationError, match=r"'ball' is not a number .*trajectory.* 1"):
+        ht.simulate(model, (q, np.zeros((2, 6))), 0.1, 1e-3, "moreau")
