@@ -101,8 +101,12 @@ def dropped(
     return run, sum(not outcome.ok for outcome in run.outcomes)
 
 
-def check(run: ht.Run, size: float) -> None:
-    """No contact is deeper than 1e-6 of the size, and no energy is gained, in all that finished; all others are reported as not solved."""
+def check(run: ht.Run, size: float, step: float, balance: float) -> None:
+    """No contact is deeper than 1e-6 of the size, and no energy is gained, in all that finished; all others are reported as not solved.
+
+    ``step`` and ``balance`` are errors relative to the energy exchanged: of the energy within ten steps, of third order in the step where limbs
+    whirl, and of the balance, that of rkmk4 between impacts.
+    """
     ok = np.array([outcome.ok for outcome in run.outcomes])
     assert {outcome.ending.value for outcome in run.outcomes} <= {"finished", "unsolved", "ill_posed"}
     assert min(contact.gaps[:, ok].min() for contact in run.contacts.values()) > -1e-6 * size  # type: ignore[union-attr]
@@ -111,28 +115,38 @@ def check(run: ht.Run, size: float) -> None:
     supplied, lost = run.work[:, ok, 0], run.work[:, ok, 1]
     energy = run.energy[:, ok] - supplied
     gross = run.kinetic_energy[:, ok].max(axis=0) + np.ptp(run.potential_energy[:, ok], axis=0)
-    assert np.max(np.diff(energy, axis=0) / gross) < 1e-4
+    assert np.max(np.diff(energy, axis=0) / gross) < step
     assert np.max((energy - energy[0]) / gross) < 1e-6
-    assert np.max(np.abs(energy + lost - energy[0]) / gross) < 1e-4
+    assert np.max(np.abs(energy + lost - energy[0]) / gross) < balance
 
 
-CASES = [(box, 0.3, 250), (hull, 0.4, 250), (chain, 0.8, 250), (limp, 0.5, 125), (quadruped, 0.5, 125)]
+CASES = [
+    (box, 250, 0.3, 1e-7, 1e-8),
+    (hull, 250, 0.4, 1e-7, 1e-8),
+    (chain, 250, 0.8, 1e-5, 1e-4),
+    (limp, 125, 0.5, 1e-3, 1e-4),
+    (quadruped, 125, 0.5, 1e-4, 1e-5),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("make", "size", "count"), CASES, ids=[make.__name__ for make, *_ in CASES])
-def test_a_thousand_drops(make: Callable[[np.random.Generator], ht.System], size: float, count: int) -> None:
+@pytest.mark.parametrize(("make", "count", "size", "step", "balance"), CASES, ids=[make.__name__ for make, *_ in CASES])
+def test_a_thousand_drops(
+    make: Callable[[np.random.Generator], ht.System], count: int, size: float, step: float, balance: float
+) -> None:
     failed = 0
     for seed in range(5):
         run, lost = dropped(make, count // 5, seed)
-        check(run, size)
+        check(run, size, step, balance)
         failed += lost
     assert failed <= 0.01 * count
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("make", [hull, chain, limp], ids=["hull", "chain", "limp"])
-def test_a_few_drops(make: Callable[[np.random.Generator], ht.System]) -> None:
-    run, failed = dropped(make, 12, 7, until=2.0)
-    check(run, 0.4)
+@pytest.mark.parametrize(("make", "count", "size", "step", "balance"), CASES, ids=[make.__name__ for make, *_ in CASES])
+def test_a_few_drops(
+    make: Callable[[np.random.Generator], ht.System], count: int, size: float, step: float, balance: float
+) -> None:
+    run, failed = dropped(make, min(count, 12), 7, until=1.5)
+    check(run, size, step, balance)
     assert failed == 0
