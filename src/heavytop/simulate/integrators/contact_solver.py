@@ -32,6 +32,7 @@ from heavytop.system import DRY, HELD, POINT, ContactRows, RowUnit, SparseLDL, m
 EPS = 1e-2
 """Regularisation relative to the compliance of a unit, at the start of a step."""
 LEAST_EPS, LARGEST_EPS = 1e-8, 64.0
+"""Least and largest regularisation; with the largest, r exceeds what the impulses of all units do to one, and Newton's step always descends."""
 SLOW = 0.1
 """Decrease of the change of the impulses from one round of lam_k to the next above which the regularisation is lowered."""
 SEARCHED = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.0078125, 0.001953125)
@@ -241,6 +242,15 @@ class ContactSolver:
         return trace_of("respond", inputs, {"change": self._column(change)})
 
     @cached_property
+    def kinetic(self) -> Traced:
+        """(M, v, fall) -> the kinetic energies of v and of ``fall``, J."""
+        inputs, s = self._symbols("M", v=self.nv, fall=self.nv)
+        zero, masses = self.SX(0.0), self._masses(s)
+        both = {name: [_product(row, s[name], zero) for row in masses] for name in ("v", "fall")}
+        sums = {name: sum((0.5 * a * b for a, b in zip(both[name], s[name], strict=True)), zero) for name in both}
+        return trace_of("kinetic energies", inputs, {name: from_sx(x, ()) for name, x in sums.items()})
+
+    @cached_property
     def moved(self) -> Traced:
         """(J, v) -> J v (m,): velocities in the rows."""
         inputs, s = self._symbols("J", v=self.nv)
@@ -345,7 +355,7 @@ class ContactSolver:
         best, found = along(SEARCHED[0])
         fine = casadi.logic_or(best <= (1.0 - ENOUGH) * state.square, best * state.largest <= state.aim * state.aim)
         going = s["going"][0] > 0.0
-        results = state.concluded(casadi.logic_and(going, fine), step, self.SX(SEARCHED[0]), best, found, self.SX(0.0))
+        results = state.concluded(casadi.logic_and(going, fine), step, self.SX(SEARCHED[0]), best, found)
         results["step"] = [casadi.if_else(going, new, old) for new, old in zip(step, s["step"], strict=True)]
         results["poor"] = [casadi.if_else(going, casadi.if_else(fine, self.SX(0.0), 1.0), 0.0)]
         return trace_of("improve contacts", inputs, self._outputs(results))
@@ -365,8 +375,7 @@ class ContactSolver:
             best, chosen = casadi.if_else(fine, best, value), casadi.if_else(fine, chosen, fraction)
             found = [casadi.if_else(fine, old, new) for old, new in zip(found, made, strict=True)]
             fine = casadi.logic_or(fine, value <= (1.0 - ENOUGH * fraction) * state.square)
-        stuck = casadi.logic_not(fine)
-        results = state.concluded(s["going"][0] > 0.0, s["step"], chosen, best, found, stuck)
+        results = state.concluded(s["going"][0] > 0.0, s["step"], chosen, best, found)
         results |= {name: list(s[name]) for name in ("step", "poor")}
         return trace_of("search contacts", inputs, self._outputs(results))
 
@@ -567,12 +576,9 @@ class _Round:
         return tried
 
     def concluded(
-        self, going: Any, step: Sequence[Any], chosen: Any, best: Any, found: Sequence[Any], stuck: Any
+        self, going: Any, step: Sequence[Any], chosen: Any, best: Any, found: Sequence[Any]
     ) -> dict[str, list[Any]]:
-        """The state of the iteration after a fraction ``chosen`` of the step, where ``going``.
-
-        If it is ``stuck`` with the largest regularisation, it begins again without impulses.
-        """
+        """The state of the iteration after a fraction ``chosen`` of the step, where ``going``."""
         import casadi
 
         solver, s, choose = self.solver, self.s, casadi.if_else
@@ -587,15 +593,12 @@ class _Round:
         slow = casadi.logic_and(inner, waiting > SLOW * s["waited"][0])
         eps_new = choose(chosen < STALLED, raised, choose(slow, lowered, eps))
         moves = casadi.logic_and(going, inner)
-        again = casadi.logic_and(
-            casadi.logic_and(going, stuck), casadi.logic_and(eps >= LARGEST_EPS, casadi.logic_not(done))
-        )
         moved = [old + choose(going, chosen * y, solver.SX(0.0)) for old, y in zip(s["v"], step, strict=True)]
         lam = [choose(moves, new, old) for new, old in zip(found, s["lam"], strict=True)]
         return {
             "done": [choose(going, choose(done, solver.SX(1.0), 0.0), s["done"][0])],
-            "v": [choose(again, first, v) for first, v in zip(s["v_free"], moved, strict=True)],
-            "lam": [choose(again, solver.SX(0.0), x) for x in lam],
+            "v": moved,
+            "lam": lam,
             "eps": [choose(going, eps_new, eps)],
             "waited": [choose(moves, waiting, s["waited"][0])],
         }

@@ -32,7 +32,7 @@ from heavytop.simulate.integrators.tableaus import RK4
 from heavytop.simulate.plant import Plant, PlantState, Rates
 from heavytop.system import DRY, HELD, POINT
 
-ROUNDS = 24
+ROUNDS = 96
 """Most spans that a step tries; in the last one nothing bounces."""
 TOUCHING = 1e-6
 """Time, relative to the step, to which an impact is found."""
@@ -44,6 +44,9 @@ DEEP = 1e-7
 """Depth in m at the end of a span from which it is tried again in halves; four times as much for contacts closed before."""
 HALVES = 1 / 64
 """Least share of a step that is tried so."""
+RELEASED, FALLEN = 1e-2, 1e-1
+"""Energy from which contacts release too much in a span: share of the kinetic energy, and of that of a fall in the span, which they stop. Less is
+an error of third order, which alternates."""
 ROUNDING = 1e-15
 """Sum of velocities, relative to their sizes, that is rounding: zero."""
 TURNS = 6
@@ -270,11 +273,11 @@ class _Step:
         middle = self.flow(begin, first, half, elapsed)
 
         def pushed(end: PlantState, *_: Array) -> Sequence[PlantState | Array]:
-            return self.kick(begin, end, tau, elapsed, share, gap, fast, held, slid, steady, lag)
+            return self.kick(begin, end, tau, elapsed, share, gap, fast, held, slid, steady, lag, tau * first.v)
 
         none, zero = np.zeros(solver.m), as_array(0.0)
-        start = (middle, none, zero, zero, zero, zero, as_array(1.0))
-        end, impulse, normal, friction, missed, gained, turn = self.when(near, pushed, *start)
+        start = (middle, none, zero, zero, zero, zero, as_array(1.0), zero)
+        end, impulse, normal, friction, missed, gained, turn, most = self.when(near, pushed, *start)
         gap_1, rate_1 = plant.call(solver.gaps, end.q, end.v, plant.p_at(elapsed_1))
         first_hit = np.where(rounds < TURNS, turn, 1.0)
         hits, surprised, deep = [], as_array(0.0), as_array(0.0)
@@ -316,8 +319,11 @@ class _Step:
 
         free = (end.v * 1.0, impulse * 1.0, np.zeros(3), zero, np.zeros(solver.count), np.zeros(solver.count), none)
         v_1, total, more, late_residual, held_1, slid_1, lasting = self.when(needed, closed, *free)
-        done_1 = np.where(np.logical_and(taken > 0.0, elapsed_1 >= 1.0 - SHORTEST), 1.0, done)
-        ok = taken > 0.0
+        released = np.logical_and(normal + friction + more[0] + more[1] + more[2] > most, near > 0.0)
+        released = np.logical_and(released, np.logical_and(share > HALVES, np.logical_not(last)))
+        ok = np.logical_and(taken > 0.0, np.logical_not(released))
+        done_1 = np.where(np.logical_and(ok, elapsed_1 >= 1.0 - SHORTEST), 1.0, done)
+        shorter = np.where(np.logical_and(released, taken > 0.0), 0.5 * share, shorter)
         end = plant.chosen(ok, end.replaced(v=v_1), begin)
         worse = np.maximum(residual, np.maximum(missed, late_residual))
         return (
@@ -380,8 +386,12 @@ class _Step:
         slid: Array,
         steady: Array,
         lag: Array,
+        fall: Array,
     ) -> Sequence[PlantState | Array]:
-        """The end of a span with the impulses of contacts half way; these, normal and friction work, residual, gain, turn."""
+        """The end of a span with the impulses of contacts half way; these, normal and friction work, residual, gain, turn, the most work allowed.
+
+        ``fall`` is the change of v in the span without contacts.
+        """
         plant, solver = self.plant, self.solver
         half = elapsed + 0.5 * share
         (u,) = plant.call(solver.velocities, begin.q, begin.v, plant.p_at(elapsed))
@@ -402,7 +412,8 @@ class _Step:
         parts = (geometry[name] for name in ("J", "L", "D", "W", "drift"))
         (turn,) = plant.call(solver.turn, *parts, before, after, u, lam, cone)
         end = self.flow(middle.replaced(v=v), None, 0.5 * share, half)
-        return end, lam, normal, friction, residual, gain, turn
+        kinetic = plant.call(solver.kinetic, geometry["M"], begin.v, fall)
+        return end, lam, normal, friction, residual, gain, turn, RELEASED * kinetic[0] + FALLEN * kinetic[1]
 
     def close(
         self,
