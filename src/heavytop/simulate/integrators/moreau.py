@@ -50,6 +50,10 @@ TURNS = 6
 """Spans of a step that may end where sliding stops."""
 LONG = 0.1
 """Share of a step from which the end of a span shows how well gaps are predicted."""
+SETTLED = 4
+"""Rounds in which the velocities in the rows may come to rest with the response half way."""
+SETTLED_BY = 1e-2
+"""Share of the tolerance to which they come to rest so."""
 TINY = 1e-300
 NEWTON = 6
 """Rounds for the time of an impact."""
@@ -185,7 +189,8 @@ class _Step:
         last = rounds >= ROUNDS - 1
         (share,) = plant.kept(np.where(last, 1.0 - elapsed, share))
         first = plant.at(begin, elapsed).rates
-        gap, rate, acceleration = plant.call(solver.approach, begin.q, begin.v, plant.p_at(elapsed), first.w, first.v)
+        now = (begin.q, begin.v, plant.p_at(elapsed), first.w, first.v)
+        gap, rate, acceleration, u_0 = plant.call(solver.approach, *now)
         tau = share * h
         fast, near = [], np.maximum(alert, 1.0 if solver.always else 0.0)
         for k, unit in enumerate(solver.units):
@@ -203,11 +208,12 @@ class _Step:
         middle = self.flow(begin, first, half, elapsed)
 
         def pushed(end: PlantState, *_: Array) -> Sequence[PlantState | Array]:
-            return self.kick(begin, end, tau, elapsed, share, gap, fast, held, slid, steady, lag)
+            fall = tau * np.abs(first.v)
+            return self.kick(end, tau, elapsed, share, gap, u_0, fast, held, slid, steady, lag, fall)
 
         none, zero = np.zeros(solver.m), as_array(0.0)
-        start = (middle, none, zero, zero, zero, zero, as_array(1.0))
-        end, impulse, normal, friction, missed, gained, turn = self.when(near, pushed, *start)
+        start = (middle, none, np.zeros(3), zero, zero, as_array(1.0), zero)
+        end, impulse, worked, missed, gained, turn, settled = self.when(near, pushed, *start)
         gap_1, rate_1 = plant.call(solver.gaps, end.q, end.v, plant.p_at(elapsed_1))
         first_hit = np.where(rounds < TURNS, turn, 1.0)
         hits, surprised, deep = [], as_array(0.0), as_array(0.0)
@@ -241,12 +247,13 @@ class _Step:
         taken = np.where(np.logical_or(again, done > 0.0), 0.0, 1.0)
         shorter = np.where(early, np.where(part > SHORTEST, part, 0.0), share)
         hits, struck, taken, shorter, surprised = plant.kept(vector(*hits), struck, taken, shorter, surprised)
-        needed = taken * np.maximum(near, struck)
+        needed = taken * np.maximum(near * (1.0 - settled), struck)
 
         def closed(v: Array, *_: Array) -> Sequence[Array]:
             return self.close(end, v, elapsed_1, gap_1, impulse, hits, struck, held, slid, tau * np.abs(first.v))
 
-        free = (end.v * 1.0, impulse * 1.0, np.zeros(3), zero, np.zeros(solver.count), np.zeros(solver.count), none)
+        rests = vector(*(settled if u.kind == POINT else zero for u in solver.units)) * pressing(solver, impulse)
+        free = (end.v * 1.0, impulse * 1.0, np.zeros(3), zero, rests, np.zeros(solver.count), settled * impulse)
         v_1, total, more, late_residual, held_1, slid_1, lasting = self.when(needed, closed, *free)
         done_1 = np.where(np.logical_and(taken > 0.0, elapsed_1 >= 1.0 - SHORTEST), 1.0, done)
         ok = taken > 0.0
@@ -264,7 +271,7 @@ class _Step:
             np.where(np.logical_and(ok, tau > 0.0), lasting / np.where(tau > 0.0, tau, 1.0), steady),
             np.where(ok, vector(*lags), lag) if lags else lag,
             np.where(ok, lam + total, lam),
-            np.where(ok, work + more + vector(normal, friction, zero), work),
+            np.where(ok, work + more + worked, work),
             np.where(ok, worse, residual),
             np.where(ok, np.maximum(gain, gained), gain),
         )
@@ -301,28 +308,29 @@ class _Step:
 
     def kick(
         self,
-        begin: PlantState,
         middle: PlantState,
         tau: Array,
         elapsed: Array,
         share: Array,
         gap: Array,
+        u: Array,
         fast: Array,
         held: Array,
         slid: Array,
         steady: Array,
         lag: Array,
+        fall: Array,
     ) -> Sequence[PlantState | Array]:
-        """The end of a span with the impulses of contacts half way; these, normal and friction work, residual, gain, turn."""
+        """The end of a span with the impulses of contacts half way; these, their work, residual, gain, turn, and whether the end is :meth:`settled`."""
         plant, solver = self.plant, self.solver
         half = elapsed + 0.5 * share
-        (u,) = plant.call(solver.velocities, begin.q, begin.v, plant.p_at(elapsed))
         geometry = self.geometry(middle.q, half)
         rows = [geometry[name] for name in ("gap", "J", "drift", "W", "mu")]
         given = (middle.v, gap, u, fast, held, slid, steady, lag, tau, share)
         bias, cone, on, before = plant.call(solver.prepare, *rows, *given)
         none = np.zeros(solver.m)
-        change, after, lam, residual = self.solve(geometry, middle.v, before, (bias, cone, on), steady * tau, none)
+        problem = (bias, cone, on)
+        change, after, lam, residual, *response = self.solve(geometry, middle.v, before, problem, steady * tau, none)
         (v,) = plant.kept(middle.v + change)
         normal, friction = self.work(before, after, lam)
         parts = (geometry[name] for name in ("W", "drift", "mu"))
@@ -334,7 +342,47 @@ class _Step:
         parts = (geometry[name] for name in ("J", "L", "D", "W", "drift"))
         (turn,) = plant.call(solver.turn, *parts, before, after, u, lam, cone)
         end = self.flow(middle.replaced(v=v), None, 0.5 * share, half)
-        return end, lam, normal, friction, residual, gain, turn
+        closing, settled = as_array(0.0), as_array(0.0)
+        if solver.settles:
+            v, lam, closing, settled = self.settled(geometry, response, end, lam, elapsed + share, fall)
+            end = end.replaced(v=v)
+        return end, lam, vector(normal, friction, closing), residual, gain, turn, settled
+
+    def settled(
+        self, geometry: Mapping[str, Array], response: Sequence[Array], end: PlantState, lam: Array, c: Array, fall: Array
+    ) -> tuple[Array, Array, Array, Array]:
+        """Velocities in the rows of closed contacts corrected at the end of a span, with the response to impulses half way.
+
+        Newton's method with a Jacobian that is a little late: it serves contacts that stick before and after; ``fall`` as for :meth:`close`, which is
+        left with all others. Returns v, all impulses of the span, the work, and whether the contacts are settled; else v and the impulses as they were.
+        """
+        plant, solver = self.plant, self.solver
+        poor, acts, factors = response
+        p, parts = plant.p_at(c), [geometry[name] for name in ("J", "L", "D")]
+        (u,) = plant.call(solver.velocities, end.q, end.v, p)
+
+        def sweep(done: Array, v: Array, total: Array, u: Array) -> Sequence[Array]:
+            v_1, total_1 = plant.call(solver.settle, *parts, acts, factors, v, total, u, done)
+            (u_1,) = plant.call(solver.velocities, end.q, v_1, p)
+            missed = as_array(0.0)
+            for i in range(solver.m):
+                missed = np.maximum(missed, acts[i] * np.abs(u_1[i]))
+            rests = np.where(missed <= SETTLED_BY * self.method.tolerance, 1.0, 0.0)
+            over = done > 0.0
+            return np.maximum(done, rests), np.where(over, v, v_1), np.where(over, total, total_1), np.where(over, u, u_1)
+
+        done, v, total, _ = plant.repeat(SETTLED, sweep, poor, end.v * 1.0, lam * 1.0, u * 1.0, ends=True)
+        fine = np.logical_and(done > 0.0, poor <= 0.0)
+        for unit in solver.units:
+            if unit.kind == POINT:
+                own, first = [total[i] for i in unit.rows], acts[unit.first] > 0.0
+                size = sum((x * x for x in own[1:]), as_array(0.0))
+                sticks = np.logical_and(own[0] > 0.0, size <= (SLIPS * geometry["mu"][solver.units.index(unit)] * own[0]) ** 2)
+                fine = np.logical_and(fine, np.logical_or(np.logical_not(first), sticks))
+        size = ROUNDING * (np.abs(end.v) + np.abs(v - end.v) + fall)
+        (v,) = plant.kept(np.where(fine, np.where(np.abs(v) > size, v, 0.0), end.v))
+        (closing,) = plant.call(solver.kinetic_change, end.q, end.v, v, p)
+        return v, np.where(fine, total, lam), closing, np.where(fine, 1.0, 0.0)
 
     def close(
         self,
@@ -387,7 +435,7 @@ class _Step:
             start += [closed * smooth * x for x in own]
         bias_, on_, start_, slips_ = plant.kept(*(vector(*x) for x in (bias, on, start, slips)))
         (rebounds_,) = plant.kept(vector(*rebounds))
-        found = self.solve(geometry, v, before, (bias_, geometry["mu"], on_), start_, start_)
+        found = self.solve(geometry, v, before, (bias_, geometry["mu"], on_), start_, start_)[:4]
         change, after, total, residual = self.passive(geometry, v, before, u, on_, struck, *found)
         size = ROUNDING * (np.abs(v) + np.abs(change) + fall)
         v_1, added = plant.kept(np.where(np.abs(v + change) > size, v + change, 0.0), total - start_)
@@ -446,7 +494,7 @@ class _Step:
 
         def damped(change: Array, after: Array, lam: Array, residual: Array) -> Sequence[Array]:
             bias, cone = geometry["drift"], geometry["mu"]
-            dull, after_0, lam_0, missed = self.solve(
+            dull, after_0, lam_0, missed, *_ = self.solve(
                 geometry, v, before, (bias, cone, on), lam, np.zeros(self.solver.m)
             )
             du_0, du = after_0 - before, after - before
@@ -463,8 +511,8 @@ class _Step:
 
     def solve(
         self, geometry: Mapping[str, Array], v: Array, before: Array, posed: Sequence[Array], start: Array, base: Array
-    ) -> tuple[Array, Array, Array, Array]:
-        """Change of the velocities v, velocities in the rows after it, impulses, and the residual in m/s.
+    ) -> list[Array]:
+        """Change of the velocities v, velocities in the rows after it, impulses, the residual in m/s, and if it was tried, what ``direct`` says of it.
 
         ``before`` are the velocities J v in the rows, ``posed`` has bias, cone and on of the units, ``start`` the impulses to begin with, ``base``
         those that v contains.
@@ -476,10 +524,12 @@ class _Step:
             as_array(self.method.tolerance), *(x * 1.0 for x in (v, before, start, base))
         )
         if solver.dense:
-            change, after, lam, missed, poor = plant.call(solver.direct, *parts, *posed, before, start, base, tolerance)
+            given_all = (*parts, *posed, before, start, base, tolerance)
+            change, after, lam, missed, poor, acts, factors = plant.call(solver.direct, *given_all)
+            response = [poor, acts, factors]
         else:
             change, after, missed = plant.call(solver.finish, *parts, *posed, before, start, base)
-            lam, poor = start, np.where(missed > 0.0, 1.0, 0.0)
+            lam, poor, response = start, np.where(missed > 0.0, 1.0, 0.0), []
 
         def found(*_: Array) -> Sequence[Array]:
             def body(done: Array, *iterated: Array) -> Sequence[Array]:
@@ -498,8 +548,7 @@ class _Step:
             change, after, residual = plant.call(solver.finish, *parts, *posed, before, lam, base)
             return change, after, lam, residual
 
-        change, after, lam, residual = self.when(poor, found, change, after, lam, missed)
-        return change, after, lam, residual
+        return self.when(poor, found, change, after, lam, missed) + response
 
     def booked(self, end: PlantState, work: Array) -> PlantState:
         """The end with the energy that contacts took."""
@@ -511,6 +560,11 @@ class _Step:
                 done[1] = lost
                 end = end.replaced(**{name: end.of(slot) + vector(*done)})
         return end
+
+
+def pressing(solver: ContactSolver, lam: Array) -> Array:
+    """1 for units whose first impulse is positive, else 0 (units,)."""
+    return vector(*(np.where(lam[unit.first] > 0.0, 1.0, 0.0) for unit in solver.units))
 
 
 def root(begin: Array, slope: Array, end: Array, slope_end: Array) -> Array:

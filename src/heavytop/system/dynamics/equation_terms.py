@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, column, directional, from_columns, shape, transpose
+from heavytop._arrays import Array, as_array, column, directional, from_columns, shape, substitute, transpose
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, wrenches
 from heavytop.system.description import WORLD
@@ -151,6 +151,14 @@ class EquationTerms:
     def kinetic_energy(self) -> Array:
         """T = 1/2 sum_b xi^T M_b xi (eq. 3.111)."""
         return sum(0.5 * np.vecdot(t.velocity, t.momentum) for t in self.inertia_terms)
+
+    def kinetic_change(self, v: Array, later: Array) -> Array:
+        """T with the velocities ``later`` less T with v, without the rounding of their sizes; nothing is moved by time."""
+        total = as_array(0.0)
+        for t in self.inertia_terms:
+            mean, change = (substitute(t.velocity, self.v, x) for x in (0.5 * (v + later), later - v))
+            total = total + np.vecdot(mean, np.matvec(t.matrix, change))
+        return total
 
     def acceleration_energy(self, a: Array) -> Array:
         """S = sum_b 1/2 tr(G'' M_b' G''^T) (eq. 3.113), and a term with the same gradient for inertia in joints."""
