@@ -24,6 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from heavytop._arrays import Array, as_array, from_sx, symbol, to_sx
 from heavytop.compile import Traced, trace_of
 from heavytop.simulate.integrators.newton import factorised, least_degree
@@ -71,7 +73,8 @@ class ContactSolver:
     ----------
     geometry : (q, p) -> entries of :attr:`sizes`: gap, rows, drift, mass matrix and its factors, compliances of the units, coefficients.
     gaps : (q, v, p) -> gaps (k,) and their rates. velocities : (q, v, p) -> velocities in the rows (m,).
-    approach : (q, v, p, w, a) -> gaps, their rates and accelerations, with the rates w of q and a of v, and velocities in the rows.
+    renewed : (q, v, p, gap, rate, stale) -> the same where they are stale, else as given.
+    approach : (q, v, p, w, a, bend, by) -> second derivatives of the gaps with the rates w of q and a of v where ``by`` is not zero, else ``bend``.
     kinetic_change : (q, v, later, p) -> kinetic energy with the velocities ``later`` less that with v.
     """
 
@@ -118,13 +121,15 @@ class ContactSolver:
         inputs = {"q": e.q, "v": e.v, "p": e.p}
         w, a = symbol("w", e.coordinates.nv), symbol("a", e.nv)
         found = {"gap": rows.gaps, "rate": rows.gap_rates}
+        size, stale = self.sizes["gap"], symbol("stale")
+        old = {"gap": symbol("gap", size), "rate": symbol("rate", size)}
         self.gaps = trace_of("gaps", inputs, found)
+        renewed = {name: np.where(stale > 0.0, x, old[name]) for name, x in found.items()}
+        self.renewed = trace_of("gaps renewed", {**inputs, **old, "stale": stale}, renewed)
         self.velocities = trace_of("row velocities", inputs, {"u": rows.velocities})
-        self.approach = trace_of(
-            "approach",
-            {**inputs, "w": w, "a": a},
-            {**found, "acceleration": rows.gap_accelerations(w, a), "u": rows.velocities},
-        )
+        bend, by = symbol("bend", size), symbol("by")
+        second = np.where(by > 0.0, rows.gap_accelerations(w, a), bend)
+        self.approach = trace_of("approach", {**inputs, "w": w, "a": a, "bend": bend, "by": by}, {"acceleration": second})
         self.always = any(unit.kind != POINT for unit in self.units)
         """Whether there is something to solve even if nothing touches."""
         self.settles = (

@@ -54,6 +54,8 @@ SETTLED = 4
 """Rounds in which the velocities in the rows may come to rest with the response half way."""
 SETTLED_BY = 1e-2
 """Share of the tolerance to which they come to rest so."""
+FAR, FAR_SPEEDS = 1e3, 4.0
+"""Acceleration in m/s^2 and multiple of the speed with which no contact is expected to close; those that do are noticed at the end of a span."""
 TINY = 1e-300
 NEWTON = 6
 """Rounds for the time of an impact."""
@@ -105,12 +107,12 @@ class Moreau(Integrator):
     def carries(self, plant: Plant) -> Mapping[str, Shape]:
         solver = contact_solver(plant)
         rows, units = solver.m, solver.count
-        numbers = dict.fromkeys(("residual", "steps", "unsolved", "ill_posed"), ())
+        numbers = dict.fromkeys(("residual", "steps", "unsolved", "ill_posed", "known"), ())
         own: dict[str, Shape] = {
             "contact_work": (3,),
             "impulse": (rows,),
             "steady": (rows,),
-            "lag": (solver.sizes["gap"],),
+            **dict.fromkeys(("lag", "gap", "rate"), (solver.sizes["gap"],)),
             "held": (units,),
             "slid": (units,),
         }
@@ -142,8 +144,9 @@ class _Step:
         plant, state, own = self.plant, self.state, self.state.own
         zero, one = as_array(0.0), as_array(1.0)
         sums = (np.zeros(self.solver.m), np.zeros(3), zero, zero)
-        start = (zero, zero, one, zero, zero, state, own["held"], own["slid"], own["steady"], own["lag"], *sums)
-        done, *_, end, held, slid, steady, lag, lam, work, residual, gain = plant.repeat(
+        lasting = ("known", "gap", "rate", "held", "slid", "steady", "lag")
+        start = (zero, zero, one, zero, zero, state, *(own[name] for name in lasting), *sums)
+        done, *_, end, known, gap, rate, held, slid, steady, lag, lam, work, residual, gain = plant.repeat(
             ROUNDS, self.span, *start, ends=True
         )
         steps = own["steps"] + 1
@@ -151,6 +154,9 @@ class _Step:
         unsolved, paradox = np.where(solved, 0.0, steps), np.where(gain < 1.0, 0.0, steps)
         return self.booked(end, work).keeping(
             impulse=lam,
+            known=known,
+            gap=gap,
+            rate=rate,
             held=held,
             slid=slid,
             steady=steady,
@@ -170,6 +176,9 @@ class _Step:
         rounds: Array,
         alert: Array,
         begin: PlantState,
+        known: Array,
+        gap: Array,
+        rate: Array,
         held: Array,
         slid: Array,
         steady: Array,
@@ -182,26 +191,38 @@ class _Step:
         """Try a ``share`` of the step from ``begin`` on; take it if nothing strikes before its end, else shorten it.
 
         Arguments and results: whether the step is done, the part of it that is, the share to try, rounds so far, whether contacts act though they
-        seem far away, the state, units that were closed and that slid, last forces, errors of predicted gaps relative to tau^3, and sums over the
+        seem far away, the state, whether its gaps and their rates are known, these, units that were closed and that slid, last forces, errors of predicted gaps relative to tau^3, and sums over the
         spans: impulses, work, residual, gain.
         """
         plant, solver, h = self.plant, self.solver, self.h
         last = rounds >= ROUNDS - 1
         (share,) = plant.kept(np.where(last, 1.0 - elapsed, share))
-        first = plant.at(begin, elapsed).rates
-        now = (begin.q, begin.v, plant.p_at(elapsed), first.w, first.v)
-        gap, rate, acceleration, u_0 = plant.call(solver.approach, *now)
-        tau = share * h
+        first, p = plant.at(begin, elapsed).rates, plant.p_at(elapsed)
+        gaps = solver.sizes["gap"]
+        (stale,) = plant.kept(np.where(np.logical_or(done > 0.0, np.logical_and(known > 0.0, alert <= 0.0)), 0.0, 1.0))
+        if gaps:
+            gap, rate = plant.changed(solver.renewed, (gap, rate), begin.q, begin.v, p, gap, rate, stale)
+        tau, by, some = share * h, [], alert
+        for k, unit in enumerate(solver.units):
+            if unit.kind == POINT:  # beyond this distance it is free; if it is not, the span is tried again
+                reach = h * (FAR_SPEEDS * np.abs(rate[unit.gap]) + h * FAR)
+                by.append(np.logical_and(held[k] <= 0.0, np.logical_or(alert > 0.0, gap[unit.gap] <= reach)))
+                some = np.where(by[-1], 1.0, some)
+            else:
+                by.append(False)
+        bend, some = plant.kept(np.zeros(gaps), some)
+        if gaps:
+            (bend,) = plant.changed(solver.approach, (bend,), begin.q, begin.v, p, first.w, first.v, bend, some)
         fast, near = [], np.maximum(alert, 1.0 if solver.always else 0.0)
         for k, unit in enumerate(solver.units):
             if unit.kind != POINT:
                 fast.append(as_array(0.0))
                 continue
-            g, u, bend = gap[unit.gap], rate[unit.gap], np.abs(acceleration[unit.gap])
-            strikes = np.logical_and(u < -HIT * h * bend, np.logical_not(np.logical_or(held[k] > 0.0, last)))
+            g, u, bent = gap[unit.gap], rate[unit.gap], np.abs(bend[unit.gap])
+            strikes = np.logical_and(by[k], np.logical_and(u < -HIT * h * bent, np.logical_not(last)))
             fast.append(np.where(strikes, 1.0, 0.0))
-            acts = np.logical_and(np.logical_not(strikes), g + tau * (u - tau * bend) <= 0.0)
-            near = np.where(np.logical_or(acts, held[k] > 0.0), 1.0, near)
+            acts = np.logical_and(np.logical_not(strikes), g + tau * (u - tau * bent) <= 0.0)
+            near = np.where(np.logical_or(np.logical_and(by[k], acts), held[k] > 0.0), 1.0, near)
         near = np.where(tau > 0.0, near, 0.0)
         fast, near, tau, elapsed_1 = plant.kept(vector(*fast), near, tau, elapsed + share)
         half = np.where(near > 0.0, 0.5, 1.0) * share
@@ -209,14 +230,13 @@ class _Step:
 
         def pushed(end: PlantState, *_: Array) -> Sequence[PlantState | Array]:
             fall = tau * np.abs(first.v)
-            return self.kick(end, tau, elapsed, share, gap, u_0, fast, held, slid, steady, lag, fall)
+            return self.kick(begin, end, tau, elapsed, share, gap, fast, held, slid, steady, lag, fall)
 
         none, zero = np.zeros(solver.m), as_array(0.0)
         start = (middle, none, np.zeros(3), zero, zero, as_array(1.0), zero)
         end, impulse, worked, missed, gained, turn, settled = self.when(near, pushed, *start)
         gap_1, rate_1 = plant.call(solver.gaps, end.q, end.v, plant.p_at(elapsed_1))
-        first_hit = np.where(rounds < TURNS, turn, 1.0)
-        hits, surprised, deep = [], as_array(0.0), as_array(0.0)
+        hits, late, some, surprised, deep = [], {}, as_array(0.0), as_array(0.0), as_array(0.0)
         long, lags = share > LONG, [lag[i] for i in range(solver.sizes["gap"])]
         for k, unit in enumerate(solver.units):
             if unit.gap is not None:
@@ -230,8 +250,8 @@ class _Step:
                 continue
             g, u, g_1, u_1 = gap[unit.gap], rate[unit.gap], gap_1[unit.gap], rate_1[unit.gap]
             close = TOUCHING * h * np.abs(u) + DEPTH
-            late = np.logical_and(fast[k] > 0.0, g_1 < -close)
-            first_hit = np.where(late, np.minimum(first_hit, root(g, tau * u, g_1, tau * u_1)), first_hit)
+            late[k] = np.where(np.logical_and(fast[k] > 0.0, g_1 < -close), 1.0, 0.0)
+            some = np.maximum(some, late[k])
             hits.append(np.where(np.logical_and(fast[k] > 0.0, np.logical_and(g_1 <= close, u_1 < 0.0)), 1.0, 0.0))
             missed_it = np.logical_and(np.logical_and(near <= 0.0, fast[k] <= 0.0), g_1 < -close)
             surprised = np.where(np.logical_and(missed_it, tau > 0.0), 1.0, surprised)
@@ -240,14 +260,26 @@ class _Step:
         struck = as_array(0.0)
         for hit in hits:
             struck = np.maximum(struck, hit)
+
+        def strike(_: Array) -> Sequence[Array]:
+            times = as_array(1.0)
+            for k, is_late in late.items():
+                i = solver.units[k].gap
+                time = root(gap[i], tau * rate[i], gap_1[i], tau * rate_1[i])
+                times = np.where(is_late > 0.0, np.minimum(times, time), times)
+            return [times]
+
+        struck, deep, surprised, some, hits = plant.kept(struck, deep, surprised, some, vector(*hits))
+        (first_hit,) = self.when(some, strike, as_array(1.0))
+        first_hit = np.minimum(first_hit, np.where(rounds < TURNS, turn, 1.0))
         halves = np.logical_and(np.logical_and(deep > 0.0, near > 0.0), share > HALVES)
         part = share * np.where(halves, np.minimum(first_hit, 0.5), first_hit)
         early = np.logical_or(first_hit < 1.0, halves)
         again = np.logical_and(np.logical_or(early, surprised > 0.0), np.logical_not(last))
         taken = np.where(np.logical_or(again, done > 0.0), 0.0, 1.0)
         shorter = np.where(early, np.where(part > SHORTEST, part, 0.0), share)
-        hits, struck, taken, shorter, surprised = plant.kept(vector(*hits), struck, taken, shorter, surprised)
-        needed = taken * np.maximum(near * (1.0 - settled), struck)
+        taken, shorter = plant.kept(taken, shorter)
+        (needed,) = plant.kept(taken * np.maximum(near * (1.0 - settled), struck))
 
         def closed(v: Array, *_: Array) -> Sequence[Array]:
             return self.close(end, v, elapsed_1, gap_1, impulse, hits, struck, held, slid, tau * np.abs(first.v))
@@ -266,6 +298,9 @@ class _Step:
             rounds + 1.0,
             np.where(ok, 0.0, np.maximum(alert, surprised)),
             end,
+            np.where(done > 0.0, known, np.where(needed > 0.0, 0.0, 1.0)),
+            np.where(ok, gap_1, gap),
+            np.where(ok, rate_1, rate),
             np.where(ok, held_1, held),
             np.where(ok, slid_1, slid),
             np.where(np.logical_and(ok, tau > 0.0), lasting / np.where(tau > 0.0, tau, 1.0), steady),
@@ -308,12 +343,12 @@ class _Step:
 
     def kick(
         self,
+        begin: PlantState,
         middle: PlantState,
         tau: Array,
         elapsed: Array,
         share: Array,
         gap: Array,
-        u: Array,
         fast: Array,
         held: Array,
         slid: Array,
@@ -324,6 +359,7 @@ class _Step:
         """The end of a span with the impulses of contacts half way; these, their work, residual, gain, turn, and whether the end is :meth:`settled`."""
         plant, solver = self.plant, self.solver
         half = elapsed + 0.5 * share
+        (u,) = plant.call(solver.velocities, begin.q, begin.v, plant.p_at(elapsed))
         geometry = self.geometry(middle.q, half)
         rows = [geometry[name] for name in ("gap", "J", "drift", "W", "mu")]
         given = (middle.v, gap, u, fast, held, slid, steady, lag, tau, share)
