@@ -114,8 +114,8 @@ def _new_target_machine(machine: Machine, opt: int) -> Any:
     return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=opt, **options)
 
 
-LONG_TEXT = 2_000_000
-"""Characters of IR (about twenty thousand instructions) above which code generation is lighter."""
+LONG_TEXT = 5_000_000
+"""Characters of IR (about fifty thousand instructions) above which code generation is lighter."""
 
 
 @dataclass(frozen=True)
