@@ -311,8 +311,16 @@ class EquationTerms:
 
     def power(self, u: Array) -> dict[str, Array]:
         """Power of the inputs, of what resists and of all other forces."""
-        forces = {"input": self.input_force(u), "dissipated": self.dissipation_force, "supplied": self.supplied_force}
-        return {name: np.vecdot(self.v, force) for name, force in forces.items()}
+        forces = {"input": self.input_force(u), "supplied": self.supplied_force}
+        powers = {name: np.vecdot(self.v, force) for name, force in forces.items()}
+        return {"input": powers["input"], "dissipated": self._dissipated(), "supplied": powers["supplied"]}
+
+    def _dissipated(self) -> Array:
+        """v . f^D, where the velocities of ports are rows v without the rows."""
+        if self.description.time is not None or self.description.basis is not None:
+            return np.vecdot(self.v, self.dissipation_force)
+        parts = [(t.port.velocity, t.resistance) for t in self.elements]
+        return sum((np.vecdot(w, force) for w, force in parts if force is not None), as_array(0.0))
 
     @property
     def is_conservative(self) -> bool:
