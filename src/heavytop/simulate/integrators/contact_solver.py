@@ -129,12 +129,12 @@ class ContactSolver:
         self.velocities = trace_of("row velocities", inputs, {"u": rows.velocities})
         bend, by = symbol("bend", size), symbol("by")
         second = np.where(by > 0.0, rows.gap_accelerations(w, a), bend)
-        self.approach = trace_of("approach", {**inputs, "w": w, "a": a, "bend": bend, "by": by}, {"acceleration": second})
+        self.approach = trace_of(
+            "approach", {**inputs, "w": w, "a": a, "bend": bend, "by": by}, {"acceleration": second}
+        )
         self.always = any(unit.kind != POINT for unit in self.units)
         """Whether there is something to solve even if nothing touches."""
-        self.settles = (
-            self.dense and e.description.time is None and not any(unit.kind == DRY for unit in self.units)
-        )
+        self.settles = self.dense and e.description.time is None and not any(unit.kind == DRY for unit in self.units)
         """Whether velocities in the rows can be corrected with the response half way (:attr:`settle`)."""
         later = symbol("later", self.nv)
         change = e.dynamics.kinetic_change(e.v, later)
@@ -433,14 +433,16 @@ class ContactSolver:
         good = casadi.logic_and(residual <= AIM * s["tolerance"][0] + ROUNDING * speed, regular)
         numbers = {"residual": residual, "poor": choose(casadi.logic_and(good, casadi.logic_not(poor)), zero, one)}
         found = {"change": change, "after": after, "lam": lam}
-        columns = {name: self._column(x) for name, x in found.items()} | {name: from_sx(x, ()) for name, x in numbers.items()}
+        columns = {name: self._column(x) for name, x in found.items()} | {
+            name: from_sx(x, ()) for name, x in numbers.items()
+        }
         entries = [factors.factors[k][i] for k, i in self._response[1]]
         response = {"acts": acts, "factors": entries + [factors.inverse_pivots[k] for k in range(self.m)]}
         return trace_of("solve contacts", inputs, columns | {name: self._column(x) for name, x in response.items()})
 
     @cached_property
     def settle(self) -> Traced:
-        """(J, L, D, acts, factors, v, lam, u, done) -> v and lam with which the rows that act come to rest, if they have velocities u; to first order.
+        """(J, L, D, acts, factors, v, lam, u, done) -> v and lam with which the rows that act, with velocities u, come to rest; to first order.
 
         The response is that half way (:attr:`direct`), which differs from the one at the end of a span by the motion in between.
         """
@@ -457,7 +459,10 @@ class ContactSolver:
         stops = [casadi.logic_and(open_, on > 0.0) for on in s["acts"]]
         more = factors.solve([casadi.if_else(on, -u, zero) for on, u in zip(stops, s["u"], strict=True)])
         change = self._factors(s).solve(_transposed_product(self._rows(s), more, self.nv))
-        found = {"v": [a + b for a, b in zip(s["v"], change, strict=True)], "lam": [a + b for a, b in zip(s["lam"], more, strict=True)]}
+        found = {
+            "v": [a + b for a, b in zip(s["v"], change, strict=True)],
+            "lam": [a + b for a, b in zip(s["lam"], more, strict=True)],
+        }
         return trace_of("settle contacts", inputs, {name: self._column(x) for name, x in found.items()})
 
     @cached_property

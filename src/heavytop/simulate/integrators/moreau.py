@@ -191,8 +191,8 @@ class _Step:
         """Try a ``share`` of the step from ``begin`` on; take it if nothing strikes before its end, else shorten it.
 
         Arguments and results: whether the step is done, the part of it that is, the share to try, rounds so far, whether contacts act though they
-        seem far away, the state, whether its gaps and their rates are known, these, units that were closed and that slid, last forces, errors of predicted gaps relative to tau^3, and sums over the
-        spans: impulses, work, residual, gain.
+        seem far away, the state, whether its gaps and their rates are known, these, units that were closed and that slid, last forces, errors of
+        predicted gaps relative to tau^3, and sums over the spans: impulses, work, residual, gain.
         """
         plant, solver, h = self.plant, self.solver, self.h
         last = rounds >= ROUNDS - 1
@@ -356,7 +356,7 @@ class _Step:
         lag: Array,
         fall: Array,
     ) -> Sequence[PlantState | Array]:
-        """The end of a span with the impulses of contacts half way; these, their work, residual, gain, turn, and whether the end is :meth:`settled`."""
+        """The end of a span with the impulses of contacts half way; these, their work, residual, gain, turn, whether the end is :meth:`settled`."""
         plant, solver = self.plant, self.solver
         half = elapsed + 0.5 * share
         (u,) = plant.call(solver.velocities, begin.q, begin.v, plant.p_at(elapsed))
@@ -385,12 +385,18 @@ class _Step:
         return end, lam, vector(normal, friction, closing), residual, gain, turn, settled
 
     def settled(
-        self, geometry: Mapping[str, Array], response: Sequence[Array], end: PlantState, lam: Array, c: Array, fall: Array
+        self,
+        geometry: Mapping[str, Array],
+        response: Sequence[Array],
+        end: PlantState,
+        lam: Array,
+        c: Array,
+        fall: Array,
     ) -> tuple[Array, Array, Array, Array]:
         """Velocities in the rows of closed contacts corrected at the end of a span, with the response to impulses half way.
 
-        Newton's method with a Jacobian that is a little late: it serves contacts that stick before and after; ``fall`` as for :meth:`close`, which is
-        left with all others. Returns v, all impulses of the span, the work, and whether the contacts are settled; else v and the impulses as they were.
+        Newton's method with a Jacobian that is a little late: it serves contacts that stick before and after, :meth:`close` all others; ``fall`` as
+        there. Returns v, all impulses of the span, the work, and whether the contacts are settled; if not, v and the impulses as they were.
         """
         plant, solver = self.plant, self.solver
         poor, acts, factors = response
@@ -405,7 +411,12 @@ class _Step:
                 missed = np.maximum(missed, acts[i] * np.abs(u_1[i]))
             rests = np.where(missed <= SETTLED_BY * self.method.tolerance, 1.0, 0.0)
             over = done > 0.0
-            return np.maximum(done, rests), np.where(over, v, v_1), np.where(over, total, total_1), np.where(over, u, u_1)
+            return (
+                np.maximum(done, rests),
+                np.where(over, v, v_1),
+                np.where(over, total, total_1),
+                np.where(over, u, u_1),
+            )
 
         done, v, total, _ = plant.repeat(SETTLED, sweep, poor, end.v * 1.0, lam * 1.0, u * 1.0, ends=True)
         fine = np.logical_and(done > 0.0, poor <= 0.0)
@@ -413,7 +424,9 @@ class _Step:
             if unit.kind == POINT:
                 own, first = [total[i] for i in unit.rows], acts[unit.first] > 0.0
                 size = sum((x * x for x in own[1:]), as_array(0.0))
-                sticks = np.logical_and(own[0] > 0.0, size <= (SLIPS * geometry["mu"][solver.units.index(unit)] * own[0]) ** 2)
+                sticks = np.logical_and(
+                    own[0] > 0.0, size <= (SLIPS * geometry["mu"][solver.units.index(unit)] * own[0]) ** 2
+                )
                 fine = np.logical_and(fine, np.logical_or(np.logical_not(first), sticks))
         size = ROUNDING * (np.abs(end.v) + np.abs(v - end.v) + fall)
         (v,) = plant.kept(np.where(fine, np.where(np.abs(v) > size, v, 0.0), end.v))
@@ -548,7 +561,7 @@ class _Step:
     def solve(
         self, geometry: Mapping[str, Array], v: Array, before: Array, posed: Sequence[Array], start: Array, base: Array
     ) -> list[Array]:
-        """Change of the velocities v, velocities in the rows after it, impulses, the residual in m/s, and if it was tried, what ``direct`` says of it.
+        """Change of the velocities v, velocities in the rows after it, impulses, the residual in m/s, and if it was tried, the rest of ``direct``.
 
         ``before`` are the velocities J v in the rows, ``posed`` has bias, cone and on of the units, ``start`` the impulses to begin with, ``base``
         those that v contains.
