@@ -114,6 +114,35 @@ def test_pairs_exclusions_filters_and_margins_of_mjcf(tmp_path: Path) -> None:
         ht.load(file(tmp_path, PAIRS.replace('body2="bird"', 'body2="wing"'), "wrong.xml"))
 
 
+@pytest.mark.parametrize(
+    ("floor", "geom", "expected"),
+    [
+        ('friction="0.7" condim="1"', 'friction="0.4" condim="1"', 0.0),
+        ('friction="0.7" condim="1"', 'friction="0.4"', 0.7),
+        ('friction="0.7"', 'friction="0.4" priority="2"', 0.4),
+        ('friction="0.3" priority="1"', 'friction="0.9"', 0.3),
+        ('condim="1" priority="1"', 'friction="0.9"', 0.0),
+    ],
+)
+def test_priority_and_condim_of_mjcf_decide_about_friction(
+    tmp_path: Path, floor: str, geom: str, expected: float
+) -> None:
+    text = f"""<mujoco><worldbody><geom name="floor" type="plane" size="0 0 1" {floor}/>
+    <body name="ball" pos="0 0 0.1"><freejoint/><geom type="sphere" size="0.1" {geom}/></body></worldbody></mujoco>"""
+    [contact] = ht.load(file(tmp_path, text, "ball.xml"), contacts="all").describe().contacts
+    assert contact.friction == expected
+
+
+def test_solids_and_further_planes_of_the_world_are_reported(tmp_path: Path) -> None:
+    text = """<mujoco><worldbody><geom type="plane" size="0 0 1"/><geom name="wall" type="plane" size="0 0 1" zaxis="1 0 0"/>
+    <geom name="step" type="box" size="1 1 0.1"/><geom name="seen" type="box" size="1 1 0.1" contype="0" conaffinity="0"/>
+    <body name="ball" pos="0 0 0.3"><freejoint/><geom type="sphere" size="0.1"/></body></worldbody></mujoco>"""
+    system = ht.load(file(tmp_path, text, "ball.xml"), contacts="all")
+    assert [item.name for item in system.report.losses] == ["wall", "step"]
+    with pytest.raises(HeavytopError, match="names no link"):
+        ht.load(file(tmp_path, text, "ball.xml"), contacts=[])
+
+
 def test_meshes_with_vertices_in_the_file_touch(tmp_path: Path) -> None:
     text = """<mujoco><asset><mesh name="wedge" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset><worldbody>
 <geom name="floor" type="plane" size="0 0 1"/><body name="wedge" pos="0 0 1"><freejoint/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>

@@ -56,3 +56,14 @@ def test_elements_define_their_lines() -> None:
     _, low, high = drawn(Anchored("world", "ball"))
     assert_allclose(low, np.linspace(-0.3, -1.0, 5), atol=0.01)
     assert_allclose(high, 2.0, atol=0.01)
+
+
+def test_a_drawn_floor_does_not_enlarge_rails_and_point_masses() -> None:
+    system = ht.System(name="lift")
+    system.shape("world", ht.Box((100.0, 100.0, 0.1)))
+    system.body("cabin", joint=ht.Free(), inertia=ht.Inertia(5.0, moment_at_com=(0.1, 0.1, 0.1)))
+    system.body("load", parent="cabin", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    model = system.derive(native=False)
+    q, v = np.tile(model.neutral(), (2, 1)), np.zeros((2, model.nv))
+    bodies = Linkage(model, np.arange(2.0), q, v).scene().bodies
+    assert max(mesh.radius for name in ("cabin", "load") for mesh in bodies[name].meshes) < 1.0

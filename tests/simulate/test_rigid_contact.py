@@ -10,7 +10,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import heavytop as ht
-from heavytop.errors import SimulationError
+from heavytop.errors import ConfigurationError, SimulationError
 from heavytop.geometry import so3
 
 G = 9.81
@@ -474,3 +474,15 @@ def test_a_copter_on_skids_does_not_creep(until: float) -> None:
     assert np.abs(run.q[-1, :3] - run.q[1, :3]).max() < 2e-11  # 1e-9 m in 1,000 s
     upwards = thrust + run.contacts["hull"].force[-1, 2]
     assert abs(upwards / G - 1.0) < 1e-12  # specific force
+
+
+def test_a_start_where_the_height_is_not_a_number_is_rejected() -> None:
+    system = ht.System(name="ball")
+    system.body("ball", joint=ht.Free(), inertia=ht.Inertia.of(ht.Sphere(0.1), density=100.0))
+    system.ground(height=lambda x, y: np.log(x), friction=0.3)
+    system.contact("ball", "ground", ht.Sphere(0.1))
+    model = system.derive()
+    q = np.tile(model.neutral(), (2, 1))
+    q[:, 0], q[:, 2] = (2.0, -2.0), 2.0
+    with pytest.raises(ConfigurationError, match=r"'ball' is not a number .*trajectory.* 1"):
+        ht.simulate(model, (q, np.zeros((2, 6))), 0.1, 1e-3, "moreau")

@@ -241,3 +241,23 @@ def test_batch_equals_single_runs_and_events_are_found() -> None:
     falls = ht.Event(lambda t, q, v: q[0] - 0.1)
     run = ht.simulate(stiff("stop"), ([0.5], [0.0]), events=falls, **options)
     assert run.events[0].time == pytest.approx(np.sqrt(2 * 0.4 / 9.81), rel=1e-6)
+
+
+@pytest.mark.parametrize("damping", [1e2, 1e4, 1e6])
+def test_stiff_elements_follow_a_driven_base(damping: float) -> None:
+    """A damper of any strength drags a mass behind an oscillating base: m v' = c (V - v), V = A w cos(w t); the drive's work is balanced."""
+    amplitude, rate = 0.05, 8.0
+    system = ht.System(gravity=(0, 0, 0), name="dragged")
+    system.body("base", joint=ht.Prescribed(ht.Prismatic("x"), lambda t: amplitude * np.sin(rate * t)))
+    system.body("mass", joint=ht.Prismatic("x"), inertia=ht.Inertia(1.0))
+    system.damper("base", "mass", ht.Damping(damping))
+    model = system.derive()
+    phase = np.arctan(rate / damping)
+    size = amplitude * rate * np.cos(phase)
+    errors = []
+    for step in (2e-3, 1e-3):
+        run = ht.simulate(model, ([0.0], [size * np.cos(phase)]), until=1.0, step=step, integrator="ros2")
+        assert run.outcome.ok
+        errors.append(np.abs(run.v[:, 0] - size * np.cos(rate * run.t - phase)).max())
+    assert errors[1] < 2e-6
+    assert errors[1] < 0.6 * errors[0]

@@ -28,11 +28,14 @@ NOT_NEGATIVE: dict[str, Callable[[ht.System, Any], None]] = {
     "damping of damper": lambda s, x: s.damper("world", "arm", ht.Damping(x)),
     "damping of damper: moment": lambda s, x: s.damper("world", "arm", ht.Damping(1.0, (0, 0, 0), (x, x, x))),
     "stiffness of spring": lambda s, x: s.spring("world", "arm", ht.Stiffness(x)),
+    "coulomb of joint friction in": lambda s, x: s.joint_friction("arm", coulomb=x, sticking=True),
+    "friction of contact": lambda s, x: s.contact("arm", "world", ht.Sphere(0.1), friction=x),
     "stiffness of spring: moment": lambda s, x: s.spring("world", "arm", ht.Stiffness(1.0, (0, 0, 0), (x, x, x))),
 }
 POSITIVE: dict[str, Callable[[ht.System, Any], None]] = {
     "stribeck_speed of joint friction": lambda s, x: s.joint_friction("arm", coulomb=1.0, static=2.0, stribeck_speed=x),
     "smoothing of joint friction": lambda s, x: s.joint_friction("arm", coulomb=1.0, smoothing=x),
+    "length of rope": lambda s, x: s.rope("world", "arm", x),
     "smoothing of joint stop": lambda s, x: s.joint_stop("arm", upper=1.0, stiffness=1.0, smoothing=x),
 }
 
@@ -80,3 +83,35 @@ def test_parameters_without_a_sign_cost_nothing() -> None:
     check = PhysicalConstants(system.describe())
     assert check.names == {"x"}
     assert system.derive(native=False).parameter_vector({"f": -1.0}).tolist() == [1.0, -1.0]
+
+
+RESTITUTION: dict[str, Callable[[ht.System, Any], None]] = {
+    "contact": lambda s, x: s.contact("arm", "world", ht.Sphere(0.1), at=(0, 0, 1), friction=0.0, restitution=x),
+    "limit": lambda s, x: s.limit("arm", 0.0, 1.0, hard=True, restitution=x),
+    "rope": lambda s, x: s.rope("world", "arm", 1.0, restitution=x),
+}
+
+
+@pytest.mark.parametrize("part", RESTITUTION)
+def test_restitution_given_by_a_parameter_is_from_0_to_1(part: str) -> None:
+    model = arm(RESTITUTION[part]).derive(native=False)
+    model.acceleration([0.1], [0.2], parameters={"x": np.array([0.0, 1.0])})
+    for wrong in (-0.2, 1.2):
+        with pytest.raises(ModelError, match=rf"restitution of .*{part}.*x = {wrong}: it must not be negative"):
+            model.acceleration([0.1], [0.2], parameters={"x": np.array([0.5, wrong])})
+    with pytest.raises(ModelError, match="from 0 to 1, got 1.2"):
+        arm(RESTITUTION[part], 1.2)
+
+
+def test_constants_of_contacts_are_single_numbers() -> None:
+    system = ht.System(name="robot")
+    system.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(1.0, com=(1, 0, 0)))
+    with pytest.raises(ModelError, match=r"friction of ground 'ground' .* one number, got \[0.1, 0.2\]"):
+        system.ground(friction=[0.1, 0.2])
+    system.ground(friction=0.1)
+    with pytest.raises(ModelError, match="stiffness of contact 'arm' .* one number"):
+        system.contact("arm", "ground", ht.Sphere(0.1), stiffness=[1e4, 1e4])
+    with pytest.raises(ModelError, match="'grund' is not a ground"):
+        system.contact("arm", "grund", ht.Sphere(0.1))
+    with pytest.raises(ModelError, match="hard=True"):
+        system.limit("arm", 0.0, 1.0, restitution=0.5)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from heavytop.errors import ModelError, unknown_name
-from heavytop.io.robot import ContactPair, Robot, Visual
+from heavytop.io.robot import ContactPair, Floor, Robot, Visual
 from heavytop.system import (
     WORLD,
     Box,
@@ -52,7 +52,11 @@ def add_contacts(system: System, robot: Robot, chosen: str | Sequence[str], opti
     touching = {name: visuals for name, visuals in touching.items() if visuals}
     names = _names(robot, touching, chosen)
     if not names:
-        raise ModelError(f"{robot.file}: no link has collision geometry, so it has no contacts ({chosen!r}).")
+        if touching:
+            raise ModelError(
+                f"contacts= names no link. Choose 'feet', 'all' or some of {', '.join(map(repr, touching))}."
+            )
+        raise ModelError(f"no link has collision geometry, so it has no contacts ({chosen!r}).")
     robot.report.items[:] = [item for item in robot.report.items if item.what != "contact geometry"]
     floor = robot.floor
     if floor is not None:
@@ -65,7 +69,7 @@ def add_contacts(system: System, robot: Robot, chosen: str | Sequence[str], opti
             if pair is None and not (robot.links[name].touches_floor and _meets_floor(robot, visual)):
                 continue
             label = name if not seen else f"{name} {seen + 1}"
-            friction = max((f for f in (visual.friction, floor and floor.friction) if f is not None), default=FRICTION)
+            friction = _mixed(visual, floor)
             margin = visual.margin + (0.0 if floor is None else floor.margin)
             if pair is not None:
                 friction = friction if pair.friction is None else pair.friction
@@ -74,6 +78,10 @@ def add_contacts(system: System, robot: Robot, chosen: str | Sequence[str], opti
             system.contact(name, "ground", shape, at=visual.at, name=label, **{"friction": friction, **options})
             robot.report.represented("contact", label, robot.links[name].where)
             seen += 1
+    for name, where in robot.obstacles:
+        if not name or name not in in_pairs:
+            note = "links touch the first plane of the world only, and solids of the world in a <pair> of <contact>"
+            robot.report.lost("geom", name, where, note)
     owners = {v.name: (name, v) for name, link in robot.links.items() for v in link.visuals if v.name}
     for number, pair in enumerate(robot.pairs, 1):
         _add_pair(system, robot, pair, pair.name or f"pair {number}", owners, set(names), options)
@@ -86,6 +94,16 @@ def _meets_floor(robot: Robot, visual: Visual) -> bool:
     kind, touched = visual.filters
     floor_kind, floor_touched = robot.floor.filters
     return bool(kind & floor_touched or floor_kind & touched)
+
+
+def _mixed(one: Visual, two: Visual | Floor | None) -> float:
+    """Friction of two shapes: of that with the higher priority, else the larger one; 0 where the file gives none."""
+    found: list[Visual | Floor] = [one] if two is None else [one, two]
+    first = max(shape.priority for shape in found)
+    found = [shape for shape in found if shape.priority == first]
+    if all(shape.is_smooth for shape in found):
+        return 0.0
+    return max((shape.friction for shape in found if shape.friction is not None), default=FRICTION)
 
 
 def _floor_pair(robot: Robot, visual: Visual) -> ContactPair | None:
@@ -134,8 +152,7 @@ def _add_pair(
     if link_1 == link_2:
         robot.report.lost("pair", label, pair.where, "both geoms belong to one body")
         return
-    frictions = [f for f in (visual_1.friction, visual_2.friction) if f is not None]
-    friction = pair.friction if pair.friction is not None else max(frictions, default=FRICTION)
+    friction = pair.friction if pair.friction is not None else _mixed(visual_1, visual_2)
     for points, surfaces in ROLES:
         for (body, visual), (partner, other) in (
             ((link_1, visual_1), (link_2, visual_2)),

@@ -57,6 +57,10 @@ class Visual:
     filters: Filters = (1, 1)
     margin: float = 0.0
     """Distance in m at which it touches."""
+    priority: int = 0
+    """Of two shapes the one with the higher priority gives the friction."""
+    is_smooth: bool = False
+    """Whether the file gives it no friction (condim="1" of MJCF)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +72,8 @@ class Floor:
     name: str = ""
     filters: Filters = (1, 1)
     margin: float = 0.0
+    priority: int = 0
+    is_smooth: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,6 +298,8 @@ class Robot:
     """Joint -> range of the total force of its actuators."""
     floor: Floor | None = None
     pairs: list[ContactPair] = field(default_factory=list)
+    obstacles: list[tuple[str, str]] = field(default_factory=list)
+    """Name and place of shapes of the world, other than the floor, that links could touch."""
 
 
 def planar_axes(axis: np.ndarray) -> np.ndarray:

@@ -164,10 +164,10 @@ class Linkage:
 
     @cached_property
     def scale(self) -> float:
-        """Length of the largest link or body, in m."""
+        """Length of the largest link or body, in m; a drawn floor or road does not count."""
         lengths = [float(np.linalg.norm(self.number(t.at))) for t in self._thrusters.values()]
         lengths += [body.size for name, body in self.masses.items() if name not in self.shapes[0]]
-        lengths += [mesh.radius for look in self.shapes[0].values() for mesh in look]
+        lengths += [mesh.radius for name, look in self.shapes[0].items() if name != WORLD for mesh in look]
         lengths += [float(np.linalg.norm(body.center)) for body in self.masses.values()]
         for frame, points in self.links.items():
             if frame != WORLD:

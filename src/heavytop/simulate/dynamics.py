@@ -452,11 +452,15 @@ class ModelDynamics(Dynamics):
         if rows is None or kernel is None:
             return
         (gaps,) = kernel(q, p)
-        if not np.min(gaps) < -OVERLAP:
+        if np.min(gaps) >= -OVERLAP:
             return
-        place = np.unravel_index(int(np.argmin(gaps)), gaps.shape)
+        place = np.unravel_index(int(np.argmin(gaps)), gaps.shape)  # the first that is not a number, if there is one
         name = [unit.name for unit in rows.units if unit.kind == POINT][place[-1]]
         where = place_in(tuple(int(k) for k in place[:-1]))
+        if np.isnan(gaps[place]):
+            raise ConfigurationError(
+                f"the gap of {name!r} is not a number at the start of {self.name!r}{where}. Give its ground a height that is defined there."
+            )
         if place[-1] < len(rows.points):
             what = f"overlaps by {-gaps[place]:.3g} m at {name!r}"
             remedy = (

@@ -527,6 +527,8 @@ class System(Portable, Shown, Advised):
             raise ModelError(f"{where}: velocity and effort must not be negative, got {velocity} and {effort}.")
         if hard and not {"lower", "upper"} & set(kept):
             raise ModelError(f"{where}: a hard limit needs an end, lower or upper.")
+        if not hard and (is_symbolic(restitution) or np.any(restitution)):
+            raise ModelError(f"{where}: restitution= belongs to rigid stops. Give hard=True, or omit it.")
         self.limits[joint] = JointLimits(**kept)
         self._inequalities.pop(f"{joint} limit", None)
         if hard:
@@ -535,7 +537,7 @@ class System(Portable, Shown, Advised):
             self._inequalities[stop.name] = stop
 
     def _check_restitution(self, where: str, restitution: Array) -> None:
-        self._check_values(where, restitution=restitution)
+        self._check_values(where, vectors=False, restitution=restitution)
         if np.max(self._at_defaults(as_array(restitution), where)) > 1.0:
             raise ModelError(f"restitution of {where} must be from 0 to 1, got {restitution!r}.")
 
@@ -701,16 +703,17 @@ class System(Portable, Shown, Advised):
             )
         self.limit(label, *value)
 
-    def _check_values(self, where: str, sign: bool = True, positive: bool = False, **values: Array) -> None:
-        """Raise a ModelError unless all numbers or vectors are finite, not negative (``sign``), or positive (``positive``)."""
+    def _check_values(
+        self, where: str, sign: bool = True, positive: bool = False, vectors: bool = True, **values: Array
+    ) -> None:
+        """Raise a ModelError unless all numbers or ``vectors`` are finite, not negative (``sign``), or positive (``positive``)."""
         for label, value in values.items():
             number = self._at_defaults(as_array(value), f"{label} of {where}")
             is_finite, least = bool(np.all(np.isfinite(number))), np.min(number, initial=np.inf)
-            if number.ndim > 1 or not is_finite or (sign and least < 0) or (positive and least <= 0):
+            if number.ndim > vectors or not is_finite or (sign and least < 0) or (positive and least <= 0):
                 needed = "positive" if positive else "finite and not negative" if sign else "finite"
-                raise ModelError(
-                    f"{label} of {where} must be {needed}: one number or one for each velocity, got {number.tolist()}."
-                )
+                count = "one number or one for each velocity" if vectors else "one number"
+                raise ModelError(f"{label} of {where} must be {needed}: {count}, got {number.tolist()}.")
 
     # --- contacts -----------------------------------------------------------------------------------------------------------
 
@@ -740,7 +743,7 @@ class System(Portable, Shown, Advised):
         if name in self._grounds or name in self._frames:
             raise ModelError(f"the name {name!r} is taken: grounds, bodies and frames must have unique names.")
         if friction is not None:
-            self._check_values(f"ground {name!r}", friction=friction)
+            self._check_values(f"ground {name!r}", vectors=False, friction=friction)
         surface = Plane() if height is None else Height(height)
         self._grounds[name] = Ground(name, frame, surface, friction)
 
@@ -826,9 +829,10 @@ class System(Portable, Shown, Advised):
         if ground is not None and against is not None:
             raise ModelError(f"{where}: against= is the shape of a body, and {partner!r} is a ground. Omit it.")
         if friction is None and (ground is None or ground.friction is None):
-            raise ModelError(f"{where} needs friction=, for example 0.5, or 0 for smooth surfaces.")
+            known = "" if ground or partner in self._frames else f" {partner!r} is not a ground or body so far."
+            raise ModelError(f"{where} needs friction=, for example 0.5, or 0 for smooth surfaces.{known}")
         friction = friction if friction is not None or ground is None else ground.friction
-        self._check_values(where, friction=friction)
+        self._check_values(where, vectors=False, friction=friction)
         frame = partner if ground is None else ground.frame
         if frame == body:
             raise ModelError(f"{where} is between {body!r} and itself.")
@@ -889,12 +893,16 @@ class System(Portable, Shown, Advised):
         friction = ground.friction if friction is None else friction
         if friction is None:
             raise ModelError(f"{where} needs friction=, for example 1.0, or a ground with friction.")
-        self._check_values(where, positive=True, radius=radius, stiffness=stiffness, low_speed=low_speed)
-        self._check_values(where, slip=slip, cornering=cornering, damping=damping, friction=friction, rolling=rolling)
+        lengths = {"radius": radius, "stiffness": stiffness, "low_speed": low_speed}
+        self._check_values(where, positive=True, vectors=False, **lengths)
+        forces = {"slip": slip, "cornering": cornering, "damping": damping, "friction": friction, "rolling": rolling}
+        self._check_values(where, vectors=False, **forces)
         values = (float(radius), stiffness, damping, slip, cornering, friction, rolling, low_speed)
         tyre = Tyre(ground.frame, wheel, ground.surface, *values)
         if relaxation is not None:
-            self._check_values(where, positive=True, relaxation=relaxation, slip=slip, cornering=cornering)
+            self._check_values(
+                where, positive=True, vectors=False, relaxation=relaxation, slip=slip, cornering=cornering
+            )
             tyre = RelaxingTyre(ground.frame, wheel, ground.surface, *values, relaxation, f"{wheel} tyre")
         self.add(tyre)
 
@@ -919,7 +927,7 @@ class System(Portable, Shown, Advised):
             )
         for key, value in properties.items():
             positive = key in ("stiffness", "slip_speed", "turn_speed", "bristles")
-            self._check_values(where, positive=positive, **{key: value})
+            self._check_values(where, positive=positive, vectors=False, **{key: value})
         if "bristles" in properties and (other := {"slip_speed", "patch"} & properties.keys()):
             raise ModelError(f"{where}: bristles= and {min(other)}= are different laws of friction. Omit one of them.")
         return compliant_contact(contact, **properties)
@@ -956,7 +964,7 @@ class System(Portable, Shown, Advised):
         where = f"rope {label!r}"
         if label in self._inequalities or label in self._contacts:
             raise ModelError(f"the name of {where} is taken. Choose another one: system.rope(..., name=...).")
-        self._check_values(where, positive=True, length=length)
+        self._check_values(where, positive=True, vectors=False, length=length)
         self._check_restitution(where, restitution)
         ends = [as_array(at_a), as_array(at_b)]
         for side, end in zip(("at_a", "at_b"), ends, strict=True):

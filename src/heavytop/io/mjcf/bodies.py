@@ -11,7 +11,7 @@ from heavytop.errors import ModelError
 from heavytop.geometry import se3
 from heavytop.io.mjcf.attach import graft, subtree
 from heavytop.io.mjcf.document import CompilerSettings, Defaults, name_of
-from heavytop.io.mjcf.geoms import Assets, Geom, between_points, filters, read_geom, slide_friction, touches
+from heavytop.io.mjcf.geoms import Assets, Geom, between_points, filters, rank, read_geom, slide_friction, touches
 from heavytop.io.renaming import unused_name
 from heavytop.io.robot import MOST_LINKS, Floor, JointKind, NamedFrame, Robot, RobotJoint, RobotLink
 from heavytop.io.xml_elements import Element
@@ -122,19 +122,8 @@ class BodyReader:
                 if self.geoms > MOST_GEOMS:
                     raise child.error(f"the file has more than {MOST_GEOMS} geoms.")
                 applied = self.defaults.apply(child, outer)
-                if (
-                    applied.get("type") == "plane"
-                    and link.name == WORLD
-                    and touches(applied)
-                    and self.robot.floor is None
-                ):
-                    self.robot.floor = Floor(
-                        at @ self.assets.settings.pose(applied),
-                        slide_friction(applied),
-                        name_of(applied),
-                        filters(applied),
-                        applied.number("margin", 0.0),
-                    )
+                if link.name == WORLD and touches(applied):
+                    self._obstacle(applied, at)
                 geom = read_geom(applied, at, self.assets)
                 if geom is not None:
                     contents.geoms.append(geom)
@@ -155,6 +144,14 @@ class BodyReader:
                 note = NOT_READ.get(child.tag, "not read")
                 self.robot.report.lost(child.tag, child.get("name") or "", child.where, note)
         return contents
+
+    def _obstacle(self, e: Element, at: np.ndarray) -> None:
+        """A geom of the world: the first plane is the floor, others touch in pairs only."""
+        if e.get("type") != "plane" or self.robot.floor is not None:
+            self.robot.obstacles.append((name_of(e), e.where))
+            return
+        pose, margin = at @ self.assets.settings.pose(e), e.number("margin", 0.0)
+        self.robot.floor = Floor(pose, slide_friction(e), name_of(e), filters(e), margin, *rank(e))
 
     def _without_frames(
         self, e: Element, at: np.ndarray, childclass: str | None

@@ -17,6 +17,8 @@ def read_contacts(section: Element, robot: Robot, defaults: Defaults) -> None:
         if e.tag == "pair":
             shapes = e.string("geom1"), e.string("geom2")
             friction = None if e.get("friction") is None else slide_friction(e)
+            if e.get("condim") is not None and e.number("condim") == 1:
+                friction = 0.0
             margin = None if e.get("margin") is None else e.number("margin")
             robot.pairs.append(ContactPair(name, e.where, shapes, friction, margin))
         elif e.tag == "exclude":

@@ -161,6 +161,11 @@ def slide_friction(e: Element) -> float:
     return float(e.numbers("friction", None, (1.0,))[0])
 
 
+def rank(e: Element) -> tuple[int, bool]:
+    """The priority of a geom, and whether it has no friction (condim 1)."""
+    return int(e.number("priority", 0)), e.number("condim", 3) == 1
+
+
 @dataclass(frozen=True, eq=False)
 class Geom:
     """A shape at a pose in the frame of its body; ``shape`` is None for one that is not read, for the reason ``missing``."""
@@ -190,6 +195,7 @@ class Geom:
                     name_of(e),
                     filters(e),
                     e.number("margin", 0.0),
+                    *rank(e),
                 )
             ]
         )

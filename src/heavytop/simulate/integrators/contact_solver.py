@@ -33,7 +33,7 @@ from heavytop.system import DRY, HELD, POINT, ContactRows, RowUnit, SparseLDL, m
 
 EPS = 1e-2
 """Regularisation relative to the compliance of a unit, at the start of a step."""
-LEAST_EPS, LARGEST_EPS = 1e-8, 0.25
+LEAST_EPS, LARGEST_EPS = 1e-8, 64.0
 SLOW = 0.1
 """Decrease of the change of the impulses from one round of lam_k to the next above which the regularisation is lowered."""
 SEARCHED = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.0078125, 0.001953125)
@@ -139,6 +139,8 @@ class ContactSolver:
         later = symbol("later", self.nv)
         change = e.dynamics.kinetic_change(e.v, later)
         self.kinetic_change = trace_of("kinetic change", {"q": e.q, "v": e.v, "later": later, "p": e.p}, {"T": change})
+        self.rests = to_sx(rows.drift).is_zero()
+        """Whether nothing that may be touched is moved by time."""
 
     # --- symbols and sparse rows --------------------------------------------------------------------------------------------
 
@@ -545,24 +547,25 @@ class ContactSolver:
 
     @cached_property
     def gain(self) -> Traced:
-        """(W, drift, mu, u_0, before, lam, closed) -> the largest gain of Painleve among contacts that press and slide.
+        """(W, drift, mu, u_0, before, lam, closed, share) -> the largest gain of Painleve among contacts that press and slide.
 
         With the unit velocity s of sliding it is mu W_nt s / W_nn: from 1 on, friction presses a contact together faster than the normal impulse
         separates it. It slides if its velocity u_0 at the start of the span is more than free acceleration, which leads to J v = ``before`` in half
-        of it, explains. Contacts that were not ``closed`` at the start touch down, and their impulses exist for any gain.
+        of it, explains in a step, of which the span is a ``share``: slower ones stop in it, as what lands does. Contacts that were not ``closed`` at
+        the start touch down, and their impulses exist for any gain.
         """
         import casadi
 
-        inputs, s = self._symbols("W", "drift", "mu", u_0=self.m, before=self.m, lam=self.m, closed=self.count)
+        sizes = {"u_0": self.m, "before": self.m, "lam": self.m, "closed": self.count, "share": None}
+        inputs, s = self._symbols("W", "drift", "mu", **sizes)
         gain = self.SX(0.0)
         for k, unit in enumerate(self.units):
             if unit.kind != POINT or unit.size != 3:
                 continue
-            places = (unit.first + 1, unit.first + 2)
-            u = [s["u_0"][i] for i in places]
-            change = [2.0 * (s["before"][i] + s["drift"][i] - x) for i, x in zip(places, u, strict=True)]
+            u = [s["u_0"][i] for i in unit.rows][1:]
+            change = [2.0 * (s["before"][i] + s["drift"][i] - s["u_0"][i]) / s["share"][0] for i in unit.rows]
             square = u[0] * u[0] + u[1] * u[1]
-            slides = square > HIT**2 * (change[0] * change[0] + change[1] * change[1])
+            slides = square > HIT**2 * sum((x * x for x in change), self.SX(0.0))
             presses = casadi.logic_and(s["closed"][k] > 0.0, s["lam"][unit.first] > 0.0)
             slides = casadi.logic_and(slides, presses)
             speed = casadi.sqrt(casadi.if_else(slides, square, 1.0))

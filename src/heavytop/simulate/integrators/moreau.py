@@ -56,6 +56,10 @@ SETTLED_BY = 1e-2
 """Share of the tolerance to which they come to rest so."""
 FAR, FAR_SPEEDS = 1e3, 4.0
 """Acceleration in m/s^2 and multiple of the speed with which no contact is expected to close; those that do are noticed at the end of a span."""
+CALM = 1e-3
+"""Largest velocity from which it is worth trying whether a step rests."""
+STILL = 1e-4
+"""Velocities, relative to those of a fall in the step, below which a step rests."""
 TINY = 1e-300
 NEWTON = 6
 """Rounds for the time of an impact."""
@@ -143,9 +147,29 @@ class _Step:
         """The state at the end of the step."""
         plant, state, own = self.plant, self.state, self.state.own
         zero, one = as_array(0.0), as_array(1.0)
-        sums = (np.zeros(self.solver.m), np.zeros(3), zero, zero)
-        lasting = ("known", "gap", "rate", "held", "slid", "steady", "lag")
-        start = (zero, zero, one, zero, zero, state, *(own[name] for name in lasting), *sums)
+        begin = (zero, state, own["held"], own["slid"], own["steady"], np.zeros(self.solver.m), np.zeros(3), zero)
+        if self.solver.rests and plant.memory not in plant.flats:
+            (calm,) = plant.kept(np.where(np.max(np.abs(state.v)) <= CALM, 1.0, 0.0))
+            begin = self.when(calm, self.rest, *begin)
+        done, state, held, slid, steady, *sums = begin
+        known = np.where(done > 0.0, 0.0, own["known"])
+        start = (
+            done,
+            zero,
+            one,
+            zero,
+            zero,
+            state,
+            known,
+            own["gap"],
+            own["rate"],
+            held,
+            slid,
+            steady,
+            own["lag"],
+            *sums,
+            zero,
+        )
         done, *_, end, known, gap, rate, held, slid, steady, lag, lam, work, residual, gain = plant.repeat(
             ROUNDS, self.span, *start, ends=True
         )
@@ -167,6 +191,65 @@ class _Step:
             unsolved=np.where(own["unsolved"] > 0.0, own["unsolved"], unsolved),
             ill_posed=np.where(own["ill_posed"] > 0.0, own["ill_posed"], paradox),
         )
+
+    def rest(
+        self,
+        done: Array,
+        begin: PlantState,
+        held: Array,
+        slid: Array,
+        steady: Array,
+        lam: Array,
+        work: Array,
+        residual: Array,
+    ) -> Sequence[PlantState | Array]:
+        """A step in which all contacts that press stick, and all velocities are small relative to those of a fall: ``done`` if it is one.
+
+        It moves along the velocities at its end, v + h a + M^-1 J^T lam with J v = 0 in what sticks, so that nothing falls for half of the step to
+        be pushed back. Equilibria stay what they are, and contacts take no energy there; of what still moves, the error is of second order, by less
+        than ``STILL`` of a fall.
+        """
+        plant, solver, h = self.plant, self.solver, self.h
+        geometry, first = self.geometry(begin.q, as_array(0.0)), plant.at(begin, 0.0).rates
+        (v,) = plant.kept(begin.v + h * first.v)
+        (before,) = plant.call(solver.moved, geometry["J"], v)
+        bias, cone, kinds = [geometry["drift"][i] for i in range(solver.m)], [], [unit.kind for unit in solver.units]
+        for k, unit in enumerate(solver.units):
+            mu = geometry["mu"][k]
+            cone.append(mu * h if unit.kind == DRY else mu)
+            if unit.gap is not None:
+                gap = geometry["gap"][unit.gap]
+                bias[unit.first] = bias[unit.first] + np.where(held[k] > 0.0, gap, np.maximum(gap, 0.0)) / h
+        posed = plant.kept(vector(*bias), vector(*cone), np.ones(solver.count))
+        change, after, found, missed, *_ = self.solve(geometry, v, before, posed, steady * h, np.zeros(solver.m))
+        small = ROUNDING * (np.abs(begin.v) + h * np.abs(first.v) + np.abs(change))
+        v_1 = np.where(np.abs(v + change) > small, v + change, 0.0)
+        fall = STILL * h * np.max(np.abs(first.v))
+        still = np.logical_and(np.max(np.abs(begin.v)) <= fall, np.max(np.abs(v_1)) <= fall)
+        still = np.logical_and(still, missed <= self.method.tolerance)
+        presses = []
+        for k, unit in enumerate(solver.units):
+            own = [found[i] for i in unit.rows]
+            presses.append(np.where(own[0] > 0.0, 1.0, 0.0) if kinds[k] == POINT else as_array(0.0))
+            lands = np.logical_and(held[k] <= 0.0, geometry["gap"][unit.gap] > DEPTH) if kinds[k] == POINT else False
+            friction = sum((found[i] * found[i] for i in solver.sideways(unit)), as_array(0.0))
+            most = SLIPS * posed[1][k] * (1.0 if kinds[k] == DRY else own[0])
+            slips = friction >= most * most if solver.sideways(unit) and kinds[k] != HELD else False
+            moves = np.logical_or(lands, slips)
+            moves = moves if kinds[k] == DRY else np.logical_and(presses[k] > 0.0, moves)
+            still = np.logical_and(still, np.logical_not(moves))
+        (v_1,) = plant.kept(v_1)
+        end = plant.retract(begin, plant.displacement(h, (1.0,), [plant.at(begin.replaced(v=v_1), 0.0).rates]))
+        normal, friction = self.work(after, after, found)
+        new = (end.replaced(v=v_1), vector(*presses), np.zeros(solver.count), found / h, found)
+        new = (*new, vector(normal, friction, as_array(0.0)), missed)
+        old = (begin, held, slid, steady, lam, work, residual)
+        (rests,) = plant.kept(np.where(still, 1.0, 0.0))
+        chosen = [
+            plant.chosen(rests > 0.0, a, b) if isinstance(a, PlantState) else np.where(rests > 0.0, a, b)
+            for a, b in zip(new, old, strict=True)
+        ]
+        return [rests, *chosen]
 
     def span(
         self,
@@ -257,6 +340,7 @@ class _Step:
             surprised = np.where(np.logical_and(missed_it, tau > 0.0), 1.0, surprised)
             sinks = np.logical_and(g_1 < -DEEP * np.where(held[k] > 0.0, 4.0, 1.0), g_1 < 0.5 * g)
             deep = np.where(np.logical_and(fast[k] <= 0.0, sinks), 1.0, deep)
+        deep = np.where(gained >= 1.0, 1.0, deep)  # where friction jams only half way, the span is too long
         struck = as_array(0.0)
         for hit in hits:
             struck = np.maximum(struck, hit)
@@ -374,7 +458,7 @@ class _Step:
             np.where(held[k] > 0.0, 1.0, 0.0 if unit.gap is None else np.where(gap[unit.gap] <= DEPTH, 1.0, 0.0))
             for k, unit in enumerate(solver.units)
         ]
-        (gain,) = plant.call(solver.gain, *parts, u, before, lam, vector(*closed))
+        (gain,) = plant.call(solver.gain, *parts, u, before, lam, vector(*closed), share)
         parts = (geometry[name] for name in ("J", "L", "D", "W", "drift"))
         (turn,) = plant.call(solver.turn, *parts, before, after, u, lam, cone)
         end = self.flow(middle.replaced(v=v), None, 0.5 * share, half)

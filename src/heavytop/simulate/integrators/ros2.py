@@ -4,8 +4,9 @@ With ``x = (theta, v)``, ``q = q0 o exp(theta)`` and ``x' = f(x) = (T^-1(theta) 
 
     (1 - g J) k1 = f(x0),     (1 - g J) k2 = f(x0 + h k1) - 2 k1,     x1 = x0 + h (3 k1 + k2) / 2,     g = gamma h,  gamma = 1 - 1/sqrt(2).
 
-It has order 2 for any matrix J, and is L-stable if J is the derivative of f. J is taken half way, at ``q0 o exp(h w0 / 2)``, so that a
-step that ends in a stop or contact knows it, and exact but for the nonstiff derivatives of T^-1 and of w by q.
+It has order 2 for any matrix J, and is L-stable if J is the derivative of f. Where f depends on the time, g f_t is added to the right side of k1 and
+subtracted from that of k2, with f_t as a difference over the step, so that stiff elements follow a driver. J is taken half way, at
+``q0 o exp(h w0 / 2)``, so that a step that ends in a stop or contact knows it, and exact but for the nonstiff derivatives of T^-1 and of w by q.
 Friction enters with its derivative and ``SURE`` times its secant S (:meth:`.ForceElement.secant`): where it holds, this is the same method with the
 other gamma = 1 + 1/sqrt(2) of L-stable ones, whose stages do not overshoot; where it slides, S = friction / speed stops the motion. With
 the residual r(q, v, a) = M a + ... - Phi^T lam = 0 of the motion, the acceleration s(q, v, a) = 0 of loops and constraints, and w_v = dw/dv, the
@@ -15,6 +16,8 @@ equation for the part kv of v is
     [Phi + g s_v + g^2 s_delta w_v   eps ] [mu] = [Phi f_v - g s_delta f_w  ],     kw = f_w + g w_v kv,
 
 sparse as the mass matrix is, eliminated once per step for both stages. A continuous law is part of r if its program is short.
+
+Where drivers work, only powers P(x) are known: their integrals are further unknowns of the method, h/2 (P(x0) + P(x2) + P' g (k1 + k2)).
 
 The work of a generalised force F is that of its share I of the change of v along the mean velocity v_m:
 
@@ -98,16 +101,20 @@ class ROS2(Integrator):
         slopes = [] if f.law is None else plant.call(f.law_slopes, *plant.law_arguments(f.law, state, 0.0))
         (ahead,) = plant.kept(plant.need_group().retract(state.q, 0.5 * h * w))
         (factors,) = plant.call(f.factors, ahead, state.v, u, p, a, h, *lam, *slopes)
-        kw, kv = plant.call(f.solution, factors, h, w, a)
+        p_end = plant.p_at(1.0)
+        dw, da = 0.0, 0.0
+        if plant.dynamics.has_time:
+            later_w, later_a = plant.motion_at(state.q, state.v, u, p_end)
+            dw, da = GAMMA * (later_w - w), GAMMA * (later_a - a)
+        kw, kv = plant.call(f.solution, factors, h, w + dw, a + da)
         # second stage, at the end of a step along k1
         step = moved(h * kw, h * kv, None if z_rate is None else h * z_rate)
         end = plant.retract(state, step)
-        p_end = plant.p_at(1.0)
         u_end, z_rate_end = plant.input_at(end, 1.0)
         w_end, a_end = plant.motion_at(end.q, end.v, u_end, p_end)
         z_end = None if z_rate_end is None else h * z_rate_end
         w_end = plant.pulled_back(step, moved(w_end, a_end, z_end), exact=False).w
-        kw_end, kv_end = plant.call(f.solution, factors, h, w_end - 2 * kw, a_end - 2 * kv)
+        kw_end, kv_end = plant.call(f.solution, factors, h, w_end - 2 * kw - dw, a_end - 2 * kv - da)
         dv = h * (1.5 * kv + 0.5 * kv_end)
         z = None if z_rate is None else 0.5 * h * (z_rate + z_rate_end)
         parts = {plant.v: dv, **still} | ({} if memory is None else {memory: z})
@@ -132,9 +139,10 @@ def _works(
     along: Array,
 ) -> dict[Slot, Array]:
     """What the work and the flow grow by in a step, from the forces at both stages."""
-    if f.forces is None:  # drivers: only their power is known
+    if f.forces is None:  # drivers: only their power is known, and its integral is one more unknown of the method
         ends = [plant.call(plant.power, *stage) for stage in (begin, end)]  # type: ignore[arg-type]
-        works = [0.5 * h * (one + two) for one, two in zip(*ends, strict=True)]
+        more = plant.call(f.power_slopes, ahead, *begin[1:], h, *change, *slopes)
+        works = [0.5 * h * sum(power) for power in zip(*ends, more, strict=True)]
     else:
         ends = [plant.call(f.forces, *stage) for stage in (begin, end)]
         shares = (*ends, plant.call(f.force_slopes, ahead, *begin[1:], h, *change, *slopes))
@@ -253,11 +261,22 @@ class _LinearStep:
     # --- work -----------------------------------------------------------------------------------------------------------------
 
     @cached_property
+    def power_slopes(self) -> Traced:
+        """(q, v, u, p, h, kw, kv, derivatives of the law) -> P' g k for the powers P of :meth:`.Dynamics.power`."""
+        power = self.dynamics.power()
+        assert power is not None
+        return self._slopes_of(power)
+
+    @cached_property
     def force_slopes(self) -> Traced:
         """(q, v, u, p, h, kw, kv, derivatives of the law) -> F' g k for the forces F of :meth:`.Dynamics.power_forces`."""
+        assert self.forces is not None
+        return self._slopes_of(self.forces, resisting=True)
+
+    def _slopes_of(self, found: Traced, resisting: bool = False) -> Traced:
+        """Derivatives of quantities along g k; of ``resisting`` forces with the secants of friction."""
         import casadi
 
-        assert self.forces is not None
         s, kw, kv = self.s, symbol("kw", self.nw), symbol("kv", self.nv)
         ku = np.zeros(self.nu)
         if self.law is not None and self.nu:
@@ -267,9 +286,13 @@ class _LinearStep:
             )
         along = concatenate(self.dynamics.coordinates.rate(s["q"], kw), kv, ku)
         where = concatenate(s["q"], s["v"], s["u"])
-        values = dict(zip(self.forces.outputs, self.forces.expressions(*s.values()), strict=True))
+        values = dict(zip(found.outputs, found.expressions(*s.values()), strict=True))
         outputs = {k: GAMMA * self.h * directional(x, where, along) for k, x in values.items()}
-        if self.secant is not None:
+        if resisting and self.secant is not None:
             more = self.secant.expressions(s["q"], s["v"], s["p"], kv)[0]
             outputs["resisting"] = outputs["resisting"] + SURE * GAMMA * self.h * more
-        return trace_of("force_slopes", {**s, "h": self.h, "kw": kw, "kv": kv} | self._law_inputs, outputs)
+        return trace_of(
+            "force_slopes" if resisting else "power_slopes",
+            {**s, "h": self.h, "kw": kw, "kv": kv} | self._law_inputs,
+            outputs,
+        )

@@ -17,6 +17,7 @@ import numpy as np
 from heavytop._arrays import Array, Floats, as_array, concatenate, depends_on, is_symbolic, shape, vector
 from heavytop.compile import numpy_function, trace_of
 from heavytop.errors import ModelError
+from heavytop.system.contacts.one_sided import Rope, StickingFriction
 from heavytop.system.description.description import Description
 from heavytop.system.description.moments import RELATIVE_TOLERANCE, Moments, Stiffness
 
@@ -112,6 +113,16 @@ def _signed(description: Description) -> Iterable[Signed]:
     for element in description.elements:
         for strict, constants in ((False, element.not_negative()), (True, element.positive())):
             parts += [(f"{label} of {element.title}", value, strict) for label, value in constants.items()]
+    for contact in description.contacts:
+        parts += [(f"friction of contact {contact.name!r}", contact.friction, False)]
+        parts += _restitution(f"contact {contact.name!r}", contact.restitution)
+    for item in description.inequalities:
+        if isinstance(item, StickingFriction):
+            parts += [(f"coulomb of joint friction in {item.joint!r}", item.coulomb, False)]
+        else:
+            parts += _restitution(f"{item.name!r}", item.restitution)
+        if isinstance(item, Rope):
+            parts += [(f"length of rope {item.name!r}", item.length, True)]
     for title, value, strict in parts:
         is_moments = isinstance(value, Moments)
         own = value.moments if is_moments else as_array(value)
@@ -119,6 +130,11 @@ def _signed(description: Description) -> Iterable[Signed]:
             continue
         entering = tuple(k for k, p in enumerate(description.parameters) if depends_on(own, p.symbol))
         yield Signed(title, value if is_moments else own, strict, entering)
+
+
+def _restitution(where: str, value: Any) -> list[tuple[str, Any, bool]]:
+    """A coefficient from 0 to 1 as two numbers that must not be negative."""
+    return [(f"restitution of {where}", value, False), (f"1 - restitution of {where}", 1.0 - value, False)]
 
 
 def _signs(moments: Moments) -> Array:
