@@ -589,3 +589,48 @@ def test_a_body_that_stands_from_the_start_does_not_touch_down() -> None:
         run = ht.simulate(model, ([height], [0.0]), 0.1, 1e-3, "moreau")
         assert run.contacts["crate"].touchdowns == pytest.approx(expected, abs=1e-3)
         assert run.contacts["crate"].liftoffs.size == 0
+
+
+def test_a_body_pushed_to_the_ground_within_a_step_stops_there() -> None:
+    """A contact that seems far away at the start of a step (5e4 m/s^2 close 3 mm in 0.35 ms) is noticed at its end."""
+    system = ht.System(name="ram")
+    system.body("ram", joint=ht.Prismatic("z"), inertia=ht.Inertia(2.0))
+    system.ground(friction=0.0)
+    system.contact("ram", "ground", ht.Sphere(0.1))
+    system.input("push", ht.JointForce("ram"))
+    model = system.derive()
+    run = ht.simulate(
+        model,
+        ([0.103], [0.0]),
+        until=0.01,
+        step=1e-3,
+        integrator="moreau",
+        control=ht.Feedback(lambda q: 0.0 * q - 1e5, ("q",)),
+    )
+    assert run.outcome.ok
+    assert np.abs(run.q[1:, 0] - 0.1).max() < 1e-9
+    assert run.invariants["energy"].relative < 1e-9
+
+
+@pytest.mark.parametrize("turn", [0.0, 2.0])
+def test_a_foot_that_sticks_while_its_pole_swings_closes_the_balance(turn: float) -> None:
+    """Velocities at the end of a step are corrected with the response half way: the work of that is what the energy changes by."""
+    system = ht.System(name="pole")
+    system.body("pole", joint=ht.Free(velocity="mixed"), inertia=ht.Inertia(2.0, moment_at_com=(0.1, 0.12, 0.02)))
+    system.body(
+        "arm",
+        parent="pole",
+        joint=ht.Revolute("y"),
+        inertia=ht.Inertia(0.5, com=(0.2, 0.0, 0.1), moment_at_com=(0.01, 0.02, 0.01)),
+    )
+    system.ground(friction=3.0)
+    system.contact("pole", "ground", ht.Points([(0.0, 0.0, -0.4)]))
+    model = system.derive()
+    q, v = model.neutral(), np.zeros(model.nv)
+    q[2] = 0.4
+    spin = np.array([0.3, 0.5, turn])  # about the foot
+    v[:3], v[3:6], v[6] = np.cross(spin, [0.0, 0.0, 0.4]), spin, -1.0
+    run = ht.simulate(model, (q, v), until=0.3, step=1e-3, integrator="moreau")
+    assert run.outcome.ok
+    assert run.contacts["pole"].closed[1:].all()
+    assert run.invariants["energy"].relative < 1e-9

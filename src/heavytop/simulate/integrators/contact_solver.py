@@ -24,6 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from heavytop._arrays import Array, as_array, from_sx, symbol, to_sx
 from heavytop.compile import Traced, trace_of
 from heavytop.simulate.integrators.newton import factorised, least_degree
@@ -72,7 +74,9 @@ class ContactSolver:
     ----------
     geometry : (q, p) -> entries of :attr:`sizes`: gap, rows, drift, mass matrix and its factors, compliances of the units, coefficients.
     gaps : (q, v, p) -> gaps (k,) and their rates. velocities : (q, v, p) -> velocities in the rows (m,).
-    approach : (q, v, p, w, a) -> gaps, their rates and accelerations, with the rates w of q and a of v.
+    renewed : (q, v, p, gap, rate, stale) -> the same where they are stale, else as given.
+    approach : (q, v, p, w, a, bend, by) -> second derivatives of the gaps with the rates w of q and a of v where ``by`` is not zero, else ``bend``.
+    kinetic_change : (q, v, later, p) -> kinetic energy with the velocities ``later`` less that with v.
     """
 
     def __init__(self, rows: ContactRows) -> None:
@@ -118,13 +122,24 @@ class ContactSolver:
         inputs = {"q": e.q, "v": e.v, "p": e.p}
         w, a = symbol("w", e.coordinates.nv), symbol("a", e.nv)
         found = {"gap": rows.gaps, "rate": rows.gap_rates}
+        size, stale = self.sizes["gap"], symbol("stale")
+        old = {"gap": symbol("gap", size), "rate": symbol("rate", size)}
         self.gaps = trace_of("gaps", inputs, found)
+        renewed = {name: np.where(stale > 0.0, x, old[name]) for name, x in found.items()}
+        self.renewed = trace_of("gaps renewed", {**inputs, **old, "stale": stale}, renewed)
         self.velocities = trace_of("row velocities", inputs, {"u": rows.velocities})
+        bend, by = symbol("bend", size), symbol("by")
+        second = np.where(by > 0.0, rows.gap_accelerations(w, a), bend)
         self.approach = trace_of(
-            "approach", {**inputs, "w": w, "a": a}, {**found, "acceleration": rows.gap_accelerations(w, a)}
+            "approach", {**inputs, "w": w, "a": a, "bend": bend, "by": by}, {"acceleration": second}
         )
         self.always = any(unit.kind != POINT for unit in self.units)
         """Whether there is something to solve even if nothing touches."""
+        self.settles = self.dense and e.description.time is None and not any(unit.kind == DRY for unit in self.units)
+        """Whether velocities in the rows can be corrected with the response half way (:attr:`settle`)."""
+        later = symbol("later", self.nv)
+        change = e.dynamics.kinetic_change(e.v, later)
+        self.kinetic_change = trace_of("kinetic change", {"q": e.q, "v": e.v, "later": later, "p": e.p}, {"T": change})
         self.rests = to_sx(rows.drift).is_zero()
         """Whether nothing that may be touched is moved by time."""
 
@@ -393,8 +408,9 @@ class ContactSolver:
     def direct(self) -> Traced:
         """The solution if no contact slides and W is regular, without iteration; only where W is ``dense``.
 
-        (J, L, D, W, bias, cone, on, before, lam, base, tolerance) -> (change, after, lam, residual, poor). The projection of the given lam
-        shows which rows act; they come to rest. The result is ``poor`` where it does not solve the problem or a contact would slide.
+        (J, L, D, W, bias, cone, on, before, lam, base, tolerance) -> (change, after, lam, residual, poor, acts, factors). The projection of the
+        given lam shows which rows act; they come to rest. The result is ``poor`` where it does not solve the problem or a contact would slide.
+        ``factors`` are those of W in the rows that act.
         """
         import casadi
 
@@ -417,7 +433,9 @@ class ContactSolver:
             acting = acts[i] > 0.0 if i == j else casadi.logic_and(acts[i] > 0.0, acts[j] > 0.0)
             matrix[i][j] = matrix[j][i] = choose(acting, s["W"][place], one if i == j else zero)
         order = minimum_degree([set(row) - {i} for i, row in enumerate(matrix)], range(self.m))
-        solved, regular = _definite_solution(matrix, order, right)
+        factors, regular = _definite_factors(matrix, order)
+        self._response = order, [(k, i) for k in order for i in factors.factors[k]]
+        solved = factors.solve(right)
         lam = [a + b + c for a, b, c in zip(s["lam"], change, solved, strict=True)]
         change, residual, after = self._finished({**s, "lam": lam})
         speed = zero
@@ -425,8 +443,38 @@ class ContactSolver:
             speed = casadi.fmax(speed, casadi.fmax(casadi.fabs(x), casadi.fabs(y)))
         good = casadi.logic_and(residual <= AIM * s["tolerance"][0] + ROUNDING * speed, regular)
         numbers = {"residual": residual, "poor": choose(casadi.logic_and(good, casadi.logic_not(poor)), zero, one)}
-        columns = {"change": self._column(change), "after": self._column(after), "lam": self._column(lam)}
-        return trace_of("solve contacts", inputs, columns | {name: from_sx(x, ()) for name, x in numbers.items()})
+        found = {"change": change, "after": after, "lam": lam}
+        columns = {name: self._column(x) for name, x in found.items()} | {
+            name: from_sx(x, ()) for name, x in numbers.items()
+        }
+        entries = [factors.factors[k][i] for k, i in self._response[1]]
+        response = {"acts": acts, "factors": entries + [factors.inverse_pivots[k] for k in range(self.m)]}
+        return trace_of("solve contacts", inputs, columns | {name: self._column(x) for name, x in response.items()})
+
+    @cached_property
+    def settle(self) -> Traced:
+        """(J, L, D, acts, factors, v, lam, u, done) -> v and lam with which the rows that act, with velocities u, come to rest; to first order.
+
+        The response is that half way (:attr:`direct`), which differs from the one at the end of a span by the motion in between.
+        """
+        import casadi
+
+        order, lower = self.direct and self._response
+        sizes = {"acts": self.m, "factors": len(lower) + self.m, "v": self.nv, "lam": self.m, "u": self.m, "done": None}
+        inputs, s = self._symbols("J", "L", "D", **sizes)
+        below: dict[int, dict[int, Any]] = {k: {} for k in order}
+        for (k, i), value in zip(lower, s["factors"], strict=False):
+            below[k][i] = value
+        factors, zero = _Factors(order, below, dict(enumerate(s["factors"][len(lower) :]))), self.SX(0.0)
+        open_ = s["done"][0] <= 0.0
+        stops = [casadi.logic_and(open_, on > 0.0) for on in s["acts"]]
+        more = factors.solve([casadi.if_else(on, -u, zero) for on, u in zip(stops, s["u"], strict=True)])
+        change = self._factors(s).solve(_transposed_product(self._rows(s), more, self.nv))
+        found = {
+            "v": [a + b for a, b in zip(s["v"], change, strict=True)],
+            "lam": [a + b for a, b in zip(s["lam"], more, strict=True)],
+        }
+        return trace_of("settle contacts", inputs, {name: self._column(x) for name, x in found.items()})
 
     @cached_property
     def finish(self) -> Traced:
@@ -635,8 +683,8 @@ class _Factors:
         return [x[k] for k in range(len(right))]
 
 
-def _definite_solution(rows: list[dict[int, Any]], order: Sequence[int], right: list[Any]) -> tuple[list[Any], Any]:
-    """x of a symmetric positive definite system, and whether its pivots are well above rounding; changes ``rows``."""
+def _definite_factors(rows: list[dict[int, Any]], order: Sequence[int]) -> tuple[_Factors, Any]:
+    """Factors of a symmetric positive definite matrix, and whether its pivots are well above rounding; changes ``rows``."""
     import casadi
 
     one, regular = casadi.SX(1.0), casadi.SX(1.0)
@@ -654,7 +702,7 @@ def _definite_solution(rows: list[dict[int, Any]], order: Sequence[int], right: 
             for j, x in below.items():
                 if j >= i:
                     rows[i][j] = rows[j][i] = rows[i][j] - factor * x if j in rows[i] else -factor * x
-    return _Factors(order, factors, inverse).solve(right), regular
+    return _Factors(order, factors, inverse), regular
 
 
 def _entries(x: Array) -> list[Any]:
