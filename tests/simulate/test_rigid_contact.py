@@ -634,3 +634,38 @@ def test_a_foot_that_sticks_while_its_pole_swings_closes_the_balance(turn: float
     assert run.outcome.ok
     assert run.contacts["pole"].closed[1:].all()
     assert run.invariants["energy"].relative < 1e-9
+
+
+def test_spheres_that_glance_rebound() -> None:
+    """A gap that curves away explains no approach: the relative normal velocity is reversed with the coefficient of restitution."""
+    system = ht.System(gravity=(0, 0, 0), name="glance")
+    system.body("ball", joint=ht.Free("quaternion"), inertia=ht.Inertia.of(ht.Sphere(0.1), density=100.0))
+    system.contact("ball", "world", ht.Sphere(0.1), against=ht.Sphere(0.15), friction=0.0, restitution=0.6)
+    model = system.derive()
+    speeds = np.array([0.5, 1.0, 2.0, 3.0, 5.0])
+    q = np.tile(model.neutral(), (5, 1))
+    q[:, 2], q[:, 0] = 0.25 + 0.1 * 2e-3, -2e-3 * speeds
+    v = np.zeros((5, 6))
+    v[:, 2], v[:, 0] = -0.1, speeds
+    run = ht.simulate(model, (q, v), 0.02, 1e-3, "moreau")
+    first = np.argmax(np.linalg.norm(run.contacts["ball"].force, axis=-1) > 0, axis=0)
+    for lane, k in enumerate(first):
+        assert k > 0
+        n = run.q[k, lane, :3] / np.linalg.norm(run.q[k, lane, :3])
+        before, after = v[lane, :3], run.v[-1, lane, :3]
+        push = (after - before) / np.linalg.norm(after - before)  # the normal at the impact
+        assert push @ n > 0.99
+        assert -(push @ after) / (push @ before) == pytest.approx(0.6, abs=1e-6)
+
+
+def test_a_body_that_leaves_the_domain_of_its_height_ends_unsolved() -> None:
+    system = ht.System(name="dome")
+    system.body("ball", joint=ht.Free("quaternion"), inertia=ht.Inertia.of(ht.Sphere(0.1), density=100.0))
+    system.ground(height=lambda x, y: np.sqrt(1 - x * x - y * y), friction=0.1)
+    system.contact("ball", "ground", ht.Sphere(0.1))
+    model = system.derive()
+    q = model.neutral()
+    q[2] = 1.1
+    run = ht.simulate(model, (q, np.r_[0.5, 0, 0, 0, 0, 0]), until=3.0, step=1e-3, integrator="moreau")
+    assert run.outcome.ending.name == "unsolved"
+    assert "domain" in run.outcome.message

@@ -176,6 +176,8 @@ class _Step:
         done, *_, end, known, gap, rate, held, slid, steady, lag, lam, work, residual, gain = plant.repeat(
             ROUNDS, self.span, *start, ends=True
         )
+        for i in range(self.solver.sizes["gap"]):
+            residual = np.where(np.abs(gap[i]) < np.inf, residual, np.inf)  # a body has left the domain of its surface
         steps = own["steps"] + 1
         solved = np.logical_and(residual <= self.method.tolerance, done > 0.0)
         unsolved, paradox = np.where(solved, 0.0, steps), np.where(gain < 1.0, 0.0, steps)
@@ -304,10 +306,11 @@ class _Step:
             if unit.kind != POINT:
                 fast.append(as_array(0.0))
                 continue
-            g, u, bent = gap[unit.gap], rate[unit.gap], np.abs(bend[unit.gap])
-            strikes = np.logical_and(by[k], np.logical_and(u < -HIT * h * bent, np.logical_not(last)))
+            g, u, bends = gap[unit.gap], rate[unit.gap], bend[unit.gap]
+            # a gap that curves away explains no approach
+            strikes = np.logical_and(by[k], np.logical_and(u < HIT * h * np.minimum(bends, 0.0), np.logical_not(last)))
             fast.append(np.where(strikes, 1.0, 0.0))
-            acts = np.logical_and(np.logical_not(strikes), g + tau * (u - tau * bent) <= 0.0)
+            acts = np.logical_and(np.logical_not(strikes), g + tau * (u - tau * np.abs(bends)) <= 0.0)
             near = np.where(np.logical_or(np.logical_and(by[k], acts), held[k] > 0.0), 1.0, near)
         near = np.where(tau > 0.0, near, 0.0)
         fast, near, tau, elapsed_1 = plant.kept(vector(*fast), near, tau, elapsed + share)
