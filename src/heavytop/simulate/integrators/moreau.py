@@ -243,7 +243,7 @@ class _Step:
         normal, friction = self.work(after, after, found)
         new = (end.replaced(v=v_1), vector(*presses), np.zeros(solver.count), found / h, found)
         new = (*new, vector(normal, friction, as_array(0.0)), missed)
-        old = (begin, held, slid, steady, lam, work, residual)
+        old: tuple[Any, ...] = (begin, held, slid, steady, lam, work, residual)
         (rests,) = plant.kept(np.where(still, 1.0, 0.0))
         chosen = [
             plant.chosen(rests > 0.0, a, b) if isinstance(a, PlantState) else np.where(rests > 0.0, a, b)
