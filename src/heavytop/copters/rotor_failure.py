@@ -154,8 +154,8 @@ IDLE, FASTER = 0.2, 0.3
 HEAVY, EVEN = 0.7, 0.5
 """Sums of the thrusts of a stuck rotor and the opposite one per weight: largest in the relative equilibrium, and that which does not accelerate the
 spin: above 10 rad/s it changes from the first to the second."""
-DIRECTION, RATE, EFFORT = 60.0, (1.0, 0.02), (1.8e-3, 6e-4)
-"""Weights of the direction, of p and q, and of the angular acceleration by the inputs, with one dead rotor and with two. With two, one input at
+DIRECTION, RATE, EFFORT = 60.0, 0.02, 6e-4
+"""Weights of the direction, of p and q, and of the angular acceleration by the inputs. With two dead rotors one input at
 the frequency of the spin balances a steady moment only together with a nutation of several rad/s: a large weight of p and q would oppose it, and
 wind tilt the vehicle."""
 STIFFNESS, DAMPING = 2.5, 5.2
@@ -211,8 +211,9 @@ class DeadRotorLaw(FeedbackLaw):
         weight = self._weight
         # with the thrust of hovering no moment is left; with more the opposite rotor makes less, so that the weight is not exceeded;
         # a fast spin balances more of it, up to that which does not accelerate the spin
-        share = IDLE + FASTER * within((np.abs(r) - 25.0) / 25.0, 0.0, 1.0)
+        share = IDLE + FASTER * within((np.abs(r) - 25.0) / 25.0, 0.0, 2.0)
         most = HEAVY + (EVEN - HEAVY) * within((np.abs(r) - 10.0) / 15.0, 0.0, 1.0)
+        most = most + FASTER * within((np.abs(r) - 50.0) / 25.0, 0.0, 1.0)  # brakes the spin
         idle = np.minimum(share * np.maximum(weight - 4 * stuck, 0.0), most * weight - 2 * stuck)
         return np.maximum(idle, -stuck) * within((np.abs(r) - 3.0) / 10.0, 0.0, 1.0)
 
@@ -237,8 +238,7 @@ class DeadRotorLaw(FeedbackLaw):
         x, y, z = np.diag(self.hull.moment)
         columns = self._columns if len(self.dead) == 1 else self._columns[:, 1:]
         B = np.concatenate([columns / np.array([[x], [y]]), np.zeros((2, columns.shape[1]))])
-        rate = RATE[len(self.dead) - 1]
-        weight = np.diag(EFFORT[len(self.dead) - 1] * np.sum(B**2, axis=0))
+        weight = np.diag(EFFORT * np.sum(B**2, axis=0))
         table = []
         for spin in SPINS:
             r = spin if spin else 0.5
@@ -254,7 +254,7 @@ class DeadRotorLaw(FeedbackLaw):
                     [h3, 0, -r - p * h1 / h3, -p * h2 / h3],
                 ]
             )
-            P = solve_continuous_are(A - 1e-3 * np.eye(4), B, np.diag([rate, rate, DIRECTION, DIRECTION]), weight)
+            P = solve_continuous_are(A - 1e-3 * np.eye(4), B, np.diag([RATE, RATE, DIRECTION, DIRECTION]), weight)
             table.append(np.linalg.solve(weight, B.T @ P))
         return np.array(table)
 
