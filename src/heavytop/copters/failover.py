@@ -116,6 +116,14 @@ class Failover(Wrapper):
         """Those of the law, and that of a vehicle that is given up."""
         return (*super().causes, GIVEN_UP)
 
+    @cached_property
+    def _upset_rate(self) -> float:
+        """Least angular acceleration about the tilt axes by the loss of one rotor in hovering, rad/s^2."""
+        hull = self.hull
+        turn = np.linalg.solve(hull.moment, hull.wrenches[3:])[:2]
+        hover = self.actuators.output(hover_levels(hull, self.actuators))
+        return float(np.min(np.linalg.norm(turn, axis=0) * hover))
+
     def _axis(self, at: Seen) -> Array:
         """Vertical component of the thrust axis."""
         return self.hull.motion(at.q, at.v).R[2, 2]
@@ -138,11 +146,13 @@ class Failover(Wrapper):
         patience = DWELL + delay + 0.5 * lag
         top = TOP * float(self.actuators.level(np.asarray(self.actuators.highest)))
         loss = at.signals.get("thrust_loss", np.zeros(nu))
+        turn = self.hull.motion(at.q, at.v).omega
+        sure = 1 / np.maximum(1.0, np.sqrt(np.vecdot(turn, turn)) / (self._upset_rate * patience))
         given = [np.where(before[k] > 0.5 * LATCHED, 1.0, 0.0) for k in range(nu)]
         taken = sum(given, start=0.0)
         counted, stuck, fatal = [], [], 0.0
         for k in range(nu):
-            turning = np.where(taken > 0.5, np.minimum(commanded[k], implied[k]), commanded[k])
+            turning = np.minimum(commanded[k], implied[k])
             still = np.where(speed[k] < STILL * hover[k], 1.0, 0.0) * np.where(turning > COMMANDED * hover[k], 1.0, 0.0)
             frozen = (
                 np.where(changed[k] > (MOVED * hover[k]) ** 2, 1.0, 0.0)
@@ -162,7 +172,7 @@ class Failover(Wrapper):
             # a stopped rotor that turns again, and one that makes thrust, are cleared
             alive = np.where(speed[k] > ALIVE * hover[k], 1.0, 0.0) * (1 - np.minimum(frozen + gone, 1.0))
             count = (1 - alive) * np.maximum(
-                before[k] + h * np.where(sign > 0.5, 1.0, np.where(taken > 0.5, -FORGIVEN, 0.0)), 0.0
+                before[k] + h * np.where(sign > 0.5, np.where(gone > 0.5, sure, 1.0), -FORGIVEN), 0.0
             )
             # rotors whose signs began together are given up together
             allowed = self._allowed(given, k)

@@ -10,7 +10,7 @@ import numpy as np
 from heavytop._arrays import Array, concatenate, part, vector
 from heavytop.control.laws.wrapper import Seen
 from heavytop.control.observers.disturbance_observers import _Observer
-from heavytop.system import Model
+from heavytop.system import GRAVITY, Model
 
 SLOW = 25.0
 """Time constant of the usual residual per that of the observer: wind, a wrong mass, a misaligned frame are no failures."""
@@ -78,6 +78,10 @@ class ThrustLoss(_Observer):
         hull = self.hull
         return np.abs(np.linalg.pinv(hull.wrenches) @ np.concatenate([-hull.mass * hull.gravity, np.zeros(3)]))
 
+    @property
+    def _gravity(self) -> float:
+        return float(np.linalg.norm(self.hull.gravity)) or GRAVITY
+
     def _weights(self, period: float) -> np.ndarray:
         """(4,) one over the squared size of a residual: that of one lost actuator in hovering, and of the noise."""
         size = np.max(np.abs(self._effects) * self._hover, axis=1) ** 2
@@ -99,8 +103,9 @@ class ThrustLoss(_Observer):
         felt = np.vecdot(self._axis, self._felt(at, motion, before, started, None) - force / self.hull.mass)
         raw = started * concatenate(turn, vector(felt))
         gain, weights, effects = self._gain(at), self._weights(at.period), self._effects
-        mean = mean + gain / SLOW * (raw - mean)
-        rho = raw - mean
+        load = np.vecdot(self._axis, force) / (self.hull.mass * self._gravity)
+        rho = raw - load * mean
+        mean = mean + gain / SLOW * load / np.maximum(load * load, 1.0) * rho
         lost = [-effects[:, k] * thrusts[k] for k in range(nu)]
         products = [np.vecdot(weights * each, rho) for each in lost]
         squares = [np.vecdot(weights * each, each) for each in lost]
