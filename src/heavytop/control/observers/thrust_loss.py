@@ -19,6 +19,8 @@ LOADED, LARGE, ALONE = 0.2, 0.35, 0.4
 the loss of one actuator explains the residual if at most this share of its square is left."""
 GONE = 0.65
 """Share above which a thrust counts as lost; a weaker loss is left to the other observers."""
+BETTER = 0.5
+"""Two lost actuators explain a residual if at most this share is left of what the best single one leaves."""
 DISTINCT = 0.05
 """Two actuators are distinguished if the determinant of their squares and product is above this share of the product of the squares."""
 LIFT = 0.3
@@ -123,15 +125,17 @@ class ThrustLoss(_Observer):
         for k in range(nu):
             product, square = np.maximum(sums[1 + k], 0.0), np.maximum(sums[1 + nu + k], 1e-9)
             loaded = np.where(square > LOADED**2 * usual[k], 1.0, 0.0)
-            shares.append(loaded * product / square)
-            left.append(total - loaded * product * product / square)
+            share = loaded * product / square
+            whole = np.minimum(share, 1.0)
+            shares.append(share)
+            left.append(total - whole * (2 * product - whole * square))
         least = left[0]
         for other in left[1:]:
             least = np.minimum(least, other)
         large = np.where(total > LARGE**2 * float(np.min(usual)), 1.0, 0.0)
         alone = np.where(least < ALONE * total, 1.0, 0.0)
         found = [np.where(left[k] <= least, large * alone * shares[k], 0.0) for k in range(nu)]
-        rest, clear = ALONE * total, large * (1 - alone)
+        rest = np.minimum(ALONE * total, BETTER * least)
         for n, (i, j) in enumerate(self.pairs):
             (a, b, c), (x, y) = (sums[1 + nu + i], sums[1 + nu + j], sums[1 + 2 * nu + n]), (sums[1 + i], sums[1 + j])
             det = a * b - c * c
@@ -140,9 +144,8 @@ class ThrustLoss(_Observer):
             det = np.maximum(det, 1e-18)
             first, second = (b * x - c * y) / det, (a * y - c * x) / det
             over = total - first * x - second * y
-            best = (
-                clear * apart * np.where(np.minimum(first, second) > GONE, 1.0, 0.0) * np.where(over < rest, 1.0, 0.0)
-            )
+            both = np.where(np.minimum(first, second) > GONE, 1.0, 0.0)
+            best = large * apart * both * np.where(over < rest, 1.0, 0.0)
             rest = np.where(best > 0.5, over, rest)
             found = [
                 np.where(best > 0.5, first if k == i else second if k == j else 0.0, old) for k, old in enumerate(found)
