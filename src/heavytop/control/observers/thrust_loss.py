@@ -14,7 +14,7 @@ from heavytop.system import GRAVITY, Model
 
 SLOW = 25.0
 """Time constant of the usual residual per that of the observer: wind, a wrong mass, a misaligned frame are no failures."""
-LOADED, LARGE, ALONE = 0.2, 0.35, 0.4
+LOADED, LARGE, ALONE = 0.45, 0.35, 0.4
 """An actuator is judged above this share of its effect in hovering; a residual counts above this share of the effect of one lost actuator;
 the loss of one actuator explains the residual if at most this share of its square is left."""
 GONE = 0.65
