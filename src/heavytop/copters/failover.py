@@ -30,6 +30,8 @@ DWELL = 0.025
 """Time (s) of suspicion, beyond delay and lag, after which a rotor is given up."""
 SECOND, FORGIVEN = 4.0, 0.25
 """After a first failure the motion is violent: factor of this time, and suspicion that a second without a sign takes back, s per s."""
+SLOWEST = 2.0
+"""Largest factor of this time in tumbling, which looks like lost thrust in wind: it grows with the angular speed over that of a real loss."""
 WINDOW = 0.15
 """Time (s) over which changes of the speeds are compared with those of the commands."""
 MOVED, FOLLOWS, APART, TOP = 0.1, 0.015, 0.1, 0.8
@@ -147,7 +149,7 @@ class Failover(Wrapper):
         top = TOP * float(self.actuators.level(np.asarray(self.actuators.highest)))
         loss = at.signals.get("thrust_loss", np.zeros(nu))
         turn = self.hull.motion(at.q, at.v).omega
-        sure = 1 / np.maximum(1.0, np.sqrt(np.vecdot(turn, turn)) / (self._upset_rate * patience))
+        sure = 1 / np.minimum(np.maximum(1.0, np.sqrt(np.vecdot(turn, turn)) / (self._upset_rate * patience)), SLOWEST)
         given = [np.where(before[k] > 0.5 * LATCHED, 1.0, 0.0) for k in range(nu)]
         taken = sum(given, start=0.0)
         counted, stuck, fatal = [], [], 0.0
@@ -172,7 +174,7 @@ class Failover(Wrapper):
             # a stopped rotor that turns again, and one that makes thrust, are cleared
             alive = np.where(speed[k] > ALIVE * hover[k], 1.0, 0.0) * (1 - np.minimum(frozen + gone, 1.0))
             count = (1 - alive) * np.maximum(
-                before[k] + h * np.where(sign > 0.5, np.where(gone > 0.5, sure, 1.0), -FORGIVEN), 0.0
+                before[k] + h * np.where(sign > 0.5, np.where(gone * (1 - taken) > 0.5, sure, 1.0), -FORGIVEN), 0.0
             )
             # rotors whose signs began together are given up together
             allowed = self._allowed(given, k)

@@ -14,9 +14,9 @@ from heavytop.system import GRAVITY, Model
 
 SLOW = 25.0
 """Time constant of the usual residual per that of the observer: wind, a wrong mass, a misaligned frame are no failures."""
-LOADED, LARGE, ALONE = 0.45, 0.35, 0.4
-"""An actuator is judged above this share of its effect in hovering; a residual counts above this share of the effect of one lost actuator;
-the loss of one actuator explains the residual if at most this share of its square is left."""
+LOADED, PAIRED, LARGE, ALONE = 0.2, 0.45, 0.35, 0.4
+"""An actuator is judged above the first share of its effect in hovering, two at once above the second; a residual counts above the third share
+of the effect of one lost actuator; the loss of one actuator explains the residual if at most the last share of its square is left."""
 GONE = 0.65
 """Share above which a thrust counts as lost; a weaker loss is left to the other observers."""
 BETTER = 0.5
@@ -30,10 +30,10 @@ LIFT = 0.3
 class ThrustLoss(_Observer):
     """Wrapper that reports ``thrust_loss``: the share (nu,) of thrust lost by an actuator at its commanded level, as with a lost blade.
 
-    With the residuals rho of angular acceleration and specific force, less their slow mean, and the effect s_k of losing actuator k entirely, in
+    With the residuals rho of angular acceleration and specific force, less their slow mean per thrust, and the effect s_k of losing actuator k entirely, in
     units of their size in hovering, the share l_k = <s_k rho> / <s_k s_k> is that of least squares, forgotten within ``time``. It
-    is reported for the actuator that explains the residual best, if little of it is left; the others report 0. A residual that no actuator
-    explains alone is compared with those of ``pairs``: of the pair that explains it best both shares are reported, if both thrusts are lost.
+    is reported for the actuator that explains the residual best, if little of it is left; the others report 0. An actuator
+    loses at most all of its thrust. Of the one of ``pairs`` that explains the residual much better both shares are reported, if both are lost.
 
     Parameters
     ----------
@@ -139,8 +139,8 @@ class ThrustLoss(_Observer):
         for n, (i, j) in enumerate(self.pairs):
             (a, b, c), (x, y) = (sums[1 + nu + i], sums[1 + nu + j], sums[1 + 2 * nu + n]), (sums[1 + i], sums[1 + j])
             det = a * b - c * c
-            apart = np.where(det > DISTINCT * a * b + 1e-18, 1.0, 0.0) * np.where(a > LOADED**2 * usual[i], 1.0, 0.0)
-            apart = apart * np.where(b > LOADED**2 * usual[j], 1.0, 0.0)
+            apart = np.where(det > DISTINCT * a * b + 1e-18, 1.0, 0.0) * np.where(a > PAIRED**2 * usual[i], 1.0, 0.0)
+            apart = apart * np.where(b > PAIRED**2 * usual[j], 1.0, 0.0)
             det = np.maximum(det, 1e-18)
             first, second = (b * x - c * y) / det, (a * y - c * x) / det
             over = total - first * x - second * y
