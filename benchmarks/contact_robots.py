@@ -55,7 +55,7 @@ def humanoid(folder: Path) -> Start:
     system.ground(friction=0.8)
     for foot in ("r_ankle", "l_ankle"):
         system.contact(foot, "ground", ht.Points(SOLE))
-    joints = system.derive().coordinates.names[1:]
+    joints = (system.derive().coordinates.names or ())[1:]
     pose = np.array([BENT.get(joint[1:], 0.0) for joint in joints])
     model, q, law = with_servos(system, joints, pose, 2000.0, 40.0, 6)
     q[2] = GAP + 0.1 - min(model.pose("world", foot, q)[2, 3] for foot in ("r_ankle", "l_ankle"))
@@ -75,15 +75,15 @@ def hand(folder: Path) -> Start:
     system.body("ball", joint=ht.Free(), inertia=ht.Inertia.of(ball, density=1000.0))
     points = []
     for k in range(0, 16, 4):
-        points += [(f"link_{k + j}.0", z, FINGER) for j, z in ((1, 0.03), (2, 0.01), (2, 0.03), (3, 0.01))]
+        points += [(f"link_{k + j}.0", z, FINGER) for j, z in ((1, 0.01), (1, 0.035), (2, 0.015), (3, 0.01))]
         points.append((f"link_{k + 3}.0_tip", 0.0, 0.012))
     for n, (link, z, radius) in enumerate(points):
         shape = ht.Sphere(radius)
         system.contact(link, "ball", shape, at=(0.0, 0.0, z), against=ball, friction=0.8, name=f"point{n}")
-    pose = np.array([0.0, 0.5, 0.6, 0.5] * 3 + [1.2, 0.3, 0.3, 0.5])
-    model, q, law = with_servos(system, [f"joint_{k}.0" for k in range(16)], pose, 3.0, 0.05, 0)
+    pose = np.array([0.0, -0.15, 1.0, 0.8] * 3 + [1.2, 0.3, 0.3, 0.5])
+    model, q, law = with_servos(system, [f"joint_{k}.0" for k in range(16)], pose, 1.0, 0.01, 0)
     centres = [(model.pose("world", link, q) @ (0.0, 0.0, z, 1.0))[:3] for link, z, _ in points]
-    place = np.mean(centres[1:15:5], axis=0)
+    place = 0.5 * (centres[1] + centres[6])
     heights = []
     for centre, (_, _, radius) in zip(centres, points, strict=True):
         away = np.sum((centre - place)[1:] ** 2)

@@ -117,6 +117,9 @@ def check(run: ht.Run, size: float, step: float, balance: float) -> None:
     gross = run.kinetic_energy[:, ok].max(axis=0) + np.ptp(run.potential_energy[:, ok], axis=0)
     assert np.max(np.diff(energy, axis=0) / gross) < step
     assert np.max((energy - energy[0]) / gross) < 1e-6
+    assert run.contact_work is not None
+    gained = np.max(np.diff(run.contact_work[:, ok].sum(axis=-1), axis=0) / gross)
+    assert gained < (step if np.any(supplied) else 1e-6)
     assert np.max(np.abs(energy + lost - energy[0]) / gross) < balance
 
 
