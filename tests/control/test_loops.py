@@ -232,3 +232,12 @@ def test_directions_of_several_deviations_that_no_input_reaches() -> None:
     assert np.sum(control.lqr(model, np.zeros(2), ignore=["wheel"]).poles().real < -0.1) == 2
     with pytest.raises(ControlError, match=r"all deviations of 'satellite' are ignored"):
         control.lqr(model, np.zeros(2), ignore=["hull", "wheel"])
+
+
+def test_controllers_without_a_loop_state_where_it_is(cart: ht.Model) -> None:
+    late = control.Delayed(control.lqr(cart, [0, 0]), samples=1, start=([0, 0], [0, 0]))
+    with pytest.raises(ControlError, match=r"Delayed has no loop: take the law inside: controller\.law\.loop\(\)"):
+        late.loop()
+    assert late.law.loop().states == ("x.x", "theta.angle", "x.v_x", "theta.rate")
+    with pytest.raises(ControlError, match=r"has no loop: .* control\.lqr\(model, reference\)\.loop\(\)"):
+        control.mpc(cart, [0, 0], limits=(-5, 5)).loop()
