@@ -240,17 +240,17 @@ def _phase_and_delay(open_loop: np.ndarray, cut: np.ndarray) -> tuple[float, flo
         return found[np.argsort(np.abs(found))]
 
     frequencies = _frequencies(open_loop, cut)
-    beyond = np.abs(np.array([loci(w) for w in frequencies])) > 1
+    beyond = np.abs(np.array([loci(float(w)) for w in frequencies])) > 1
     phase, delay, frequency = np.pi, LONGEST, 0.0
     for k, i in np.argwhere(beyond[:-1] != beyond[1:]):
-        low, high = frequencies[k], frequencies[k + 1]
+        low, high = float(frequencies[k]), float(frequencies[k + 1])
         for _ in range(40):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if (abs(loci(middle)[i]) > 1) == beyond[k, i] else (low, middle)
         lead = float(np.angle(-loci(low)[i]) % (2 * np.pi))  # phase lag until it meets -1
         phase = min(phase, lead, 2 * np.pi - lead)
         if lead / low < delay:
-            delay, frequency = lead / low, float(low)
+            delay, frequency = lead / low, low
     return phase, delay, frequency
 
 
