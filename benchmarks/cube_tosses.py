@@ -1,6 +1,6 @@
 """Real tosses of a cube on a table, predicted by heavytop, MuJoCo and Drake with parameters fitted in the same way.
 
-    python benchmarks/cube_tosses.py [--data ../shared/data/cube_toss] [--trials 96] [--splits 5] [heavytop mujoco drake ...]
+    python benchmarks/cube_tosses.py [--data ../shared/data/cube_toss] [--trials 256] [--splits 5] [heavytop mujoco drake ...]
 
 Tosses of an acrylic cube with an edge of 104.8 mm at 148 Hz (ContactNets, Pfrommer, Halm and Posa 2020). 50 of them, drawn at random, are known, the
 others are predicted; several draws give the spread. The known ones give
@@ -399,7 +399,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Predict real tosses of a cube.")
     parser.add_argument("engines", nargs="*", default=list(ENGINES), help=", ".join(ENGINES))
     parser.add_argument("--data", type=Path, default=DATA, help="folder with tosses_even.npz")
-    parser.add_argument("--trials", type=int, default=96, help="trials of the fit")
+    parser.add_argument("--trials", type=int, default=256, help="trials of the fit")
     parser.add_argument("--splits", type=int, default=5, help="draws of the known tosses")
     arguments = parser.parse_args()
     tosses = load(arguments.data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -66,7 +68,7 @@ def test_a_ball_leaves_a_compliant_ring() -> None:
     """The ball on a rope, as a point in a ring: with v0^2 = 3.5 g l it leaves it at 120 degrees and flies for 0.78207 s."""
     system = ht.System(gravity=(0.0, -G, 0.0), name="ring")
     system.body("ball", joint=ht.Planar(), inertia=ht.Inertia(1.0, moment_at_com=(1, 1, 1)))
-    options = {"friction": 0.0, "stiffness": 1e6, "exponent": 1.0, "hysteresis": 0.0}
+    options: dict[str, Any] = {"friction": 0.0, "stiffness": 1e6, "exponent": 1.0, "hysteresis": 0.0}
     system.contact("ball", "world", ht.Sphere(0.01), against=ht.Bore(1.01), **options)
     deep = 4.5 * G / 1e6  # centripetal force and weight
     start = ([0.0, -1.0 - deep, 0.0], [np.sqrt(3.5 * G), 0.0, 0.0])
@@ -90,7 +92,7 @@ def test_painleves_rod_slides_on_a_compliant_floor(mu: float) -> None:
     floor = np.eye(4)
     floor[:3, :3] = [[1, 0, 0], [0, 0, 1], [0, -1, 0]]
     system.frame("floor", "world", floor)
-    options = {"friction": mu, "stiffness": k, "exponent": 1.0, "hysteresis": 0.0}
+    options: dict[str, Any] = {"friction": mu, "stiffness": k, "exponent": 1.0, "hysteresis": 0.0}
     system.contact("rod", "floor", ht.Points([(-1.0, 0.0, 0.0)]), **options)
     exact = G / (1 + 3 * np.cos(angle) * (np.cos(angle) - mu * np.sin(angle)))
     start = ([0.0, np.sin(angle) - exact / k, angle], [-1.0, 0.0, 0.0])
@@ -111,7 +113,7 @@ def test_a_compliant_gripper(force: float) -> None:
         pad = np.eye(4)
         pad[:3, :3] = so3.rotation_about("y", sign * np.pi / 2)
         system.frame(f"{side} pad", side, pad)
-        options = {"friction": 0.4, "stiffness": k, "exponent": 1.0, "slip_speed": 1e-3}
+        options: dict[str, Any] = {"friction": 0.4, "stiffness": k, "exponent": 1.0, "slip_speed": 1e-3}
         system.contact("box", f"{side} pad", ht.Box((0.1, 0.1, 0.1)), **options)
         system.input(side, ht.JointForce(side))
     model = system.derive()

@@ -145,7 +145,9 @@ def test_a_law_that_has_given_up() -> None:
             return {"lost": np.where(at.q[0] > 0.5, 1.0, 0.0)}
 
     class Explained(Resigned):
-        causes = ("the rail ends",)
+        @property
+        def causes(self):
+            return ("the rail ends",)
 
     start = (np.zeros((2, 1)), np.array([[1.0], [0.1]]))
     law = ht.Feedback(lambda q: -0.1 * q, ("q",))

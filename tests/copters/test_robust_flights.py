@@ -176,7 +176,7 @@ def test_two_adjacent_rotors_that_fail_are_reported_as_lost(kind: str) -> None:
     craft = load("hummingbird")
     plant = RotorPlant(craft, uncertain=True)
     flown = robust_controller(craft, Sensors(), failures=True).with_reference(craft.model.neutral())
-    start = [np.tile(x, (2, 1)) for x in plant.start(craft.model.neutral(), np.zeros(6))]
+    start = plant.start(np.tile(craft.model.neutral(), (2, 1)), np.zeros((2, 6)))
     failed = {f"rotor0_{kind}": np.zeros(2), f"rotor1_{kind}": np.array([0.0, 1.0])}
     run = ht.simulate(plant, start, 5.0, 5e-3, control=flown, parameters=failed, balance=False)
     assert [o.ending for o in run.outcomes] == [Ending.lost, Ending.finished]

@@ -10,7 +10,7 @@ import heavytop as ht
 from heavytop.errors import PlanError
 from heavytop.ocp import Transcription
 from heavytop.ocp.solvers import Solution, SolveRequest
-from heavytop.plan import Effort, InfeasibleError, Ipopt, KeepOut, Nlpsol, OwnCost, Speed, solve as solving
+from heavytop.plan import Effort, InfeasibleError, Ipopt, KeepOut, Nlpsol, OwnCost, Plan, Speed, solve as solving
 from heavytop.plan.problem_builder import HEAVY
 from heavytop.plan.result import Attempt
 
@@ -145,7 +145,7 @@ def test_solutions_share_a_ration_of_iterations() -> None:
     assert 10 <= sum(solver.counts) <= 110 + len(solver.counts)
 
 
-def checked_motion(plan: ht.Plan, goal: np.ndarray) -> None:
+def checked_motion(plan: Plan, goal: np.ndarray) -> None:
     """The inputs alone, simulated with other steps, lead to the goal at rest."""
     np.testing.assert_allclose(plan.q[-1], goal, atol=1e-8)
     run = ht.simulate(plan.model, (plan.q[0], plan.v[0]), plan.duration, 1e-3, inputs=plan.u[:-1].repeat(100, axis=0))

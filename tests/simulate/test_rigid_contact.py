@@ -476,6 +476,97 @@ def test_a_copter_on_skids_does_not_creep(until: float) -> None:
     assert abs(upwards / G - 1.0) < 1e-12  # specific force
 
 
+@pytest.mark.parametrize("stop", [False, True], ids=["floor", "stop"])
+def test_a_preloaded_spring_presses_without_work(stop: bool) -> None:
+    """At rest nothing moves: the balance of energy has nothing to miss, however stiff the spring is relative to the step."""
+    system = ht.System(name="pressed")
+    system.body("foot", joint=ht.Prismatic("z"), inertia=ht.Inertia(1.0))
+    system.joint_spring("foot", stiffness=1e6, rest=-0.01)
+    if stop:
+        system.limit("foot", 0.1, 1.0, hard=True)
+    else:
+        system.ground(friction=0.5)
+        system.contact("foot", "ground", ht.Sphere(0.1))
+    run = simulate(system.derive(), ([0.1], [0.0]), 1.0, 1e-3)
+    assert solved(run), run.outcome
+    assert np.all(run.q == 0.1)
+    assert run.contact_work is not None
+    assert np.abs(run.contact_work[-1]).sum() < 1e-9
+    force = run.channels["impulse"][-1] / 1e-3
+    assert abs(force[0] / (0.11e6 + G) - 1) < 1e-12
+
+
+@pytest.mark.thorough
+def test_a_robot_with_servos_stands_still() -> None:
+    """Round feet neither creep nor roll: after it came to rest it stays within rounding, with all of its weight on the floor."""
+    from heavytop_bench.contact import FEET, KD, KP, POSE, solo, stance
+    from heavytop_bench.robots import ROBOTS, robots_folder
+
+    folder = robots_folder()
+    if folder is None:
+        pytest.skip("example-robot-data is not installed")
+    model = solo(folder / ROBOTS["solo12"], "rigid")
+    servos = ht.Feedback(lambda q, v: -KP * (q[12:] - POSE) - KD * v[6:], ("q", "v"))
+    run = simulate(model, (stance(model), np.zeros(model.nv)), 40.0, 1e-3, control=servos, record_every=1000)
+    assert solved(run)
+    assert np.abs(run.q[-1] - run.q[20]).max() < 2e-11  # 1e-9 in 1,000 s
+    weight = sum(run.contacts[foot].force[-1, 2] for foot in FEET)
+    assert abs(weight / (model.mass * G) - 1.0) < 1e-12
+
+
+@pytest.mark.thorough
+def test_an_incline_of_any_orientation_at_the_friction_angle() -> None:
+    """At 0.999 of the friction angle's slope a box stays, at 1.001 it slides with the exact acceleration."""
+    shape, mu, rng = ht.Box((0.2, 0.3, 0.1)), 0.5, np.random.default_rng(11)
+    for slope in (0.999, 1.001):
+        angle = np.arctan(slope * mu)
+        turns = [
+            so3.rotation_about(axis, x) for axis, x in zip("zyz", (*rng.uniform(0, 6, 1), angle, 2.0), strict=True)
+        ]
+        R = np.asarray(turns[0]) @ np.asarray(turns[1]) @ np.asarray(turns[2])
+        pose = np.eye(4)
+        pose[:3, :3], pose[:3, 3] = R, rng.uniform(-1.0, 1.0, 3)
+        system = ht.System(name="incline")
+        system.frame("slope", "world", pose)
+        system.ground(frame="slope", friction=mu)
+        system.body("box", joint=ht.Free(), inertia=ht.Inertia.of(shape, density=500.0))
+        system.contact("box", "ground", shape)
+        model = system.derive()
+        q = model.neutral()
+        q[:3], q[3:] = pose[:3, 3] + R @ [0.0, 0.0, 0.05], (R @ np.asarray(so3.rotation_about("z", 1.0))).T.reshape(-1)
+        run = simulate(model, (q, np.zeros(6)), 1.0, 1e-3)
+        exact = max(0.0, G * (np.sin(angle) - mu * np.cos(angle)))
+        assert abs(np.linalg.norm(run.v[-1, :3]) - exact) < 1e-12
+        assert np.abs(run.v[-1, 3:]).max() < 1e-12
+
+
+@pytest.mark.thorough
+def test_a_loop_falls_on_the_floor() -> None:
+    """A free four-bar linkage bounces and comes to rest with its loop closed."""
+    system = ht.System(name="linkage")
+    system.ground(friction=0.6)
+    system.body("a", joint=ht.Free(), inertia=ht.Inertia(1.0, moment_at_com=(0.02, 0.02, 0.02)))
+    link = ht.Inertia(0.4, com=(0.15, 0.0, 0.0), moment_at_com=(1e-3, 4e-3, 4e-3))
+    for parent, name, place in (("a", "b", 0.15), ("b", "c", 0.3), ("c", "d", 0.3)):
+        system.body(name, parent=parent, joint=ht.Revolute("y"), at=(place, 0.0, 0.0), inertia=link)
+    system.loop("d", "a", ht.Revolute("y"), at_a=(0.3, 0.0, 0.0), at_b=(-0.15, 0.0, 0.0))
+    system.contact("a", "ground", ht.Points([(-0.15, 0.1, 0.0), (0.15, -0.1, 0.0)], radius=0.02), restitution=0.3)
+    for name in "bcd":
+        system.contact(name, "ground", ht.Points([(0, 0, 0), (0.3, 0, 0)], radius=0.02), restitution=0.3)
+    model = system.derive()
+    q = model.neutral()
+    q[2], q[3:12] = 0.8, np.asarray(so3.exp(np.array([0.3, 0.4, 0.2]))).T.reshape(-1)
+    q[12:] = np.pi / 2
+    q, v = model.assemble(q)
+    v[:6] = [0.5, 0.2, 0.0, 1.0, 2.0, 0.5]
+    run = simulate(model, (q, v), 4.0, 1e-3, balance=True)
+    assert solved(run), run.outcome
+    assert max(np.abs(model.constraints(x)).max() for x in run.q[::100]) < 1e-12
+    assert min(contact.gaps.min() for contact in run.contacts.values()) > -1e-7  # type: ignore[union-attr]
+    assert run.invariants["energy"].relative < 1e-9
+    assert np.abs(run.v[-1]).max() < 1e-9
+
+
 def test_a_start_where_the_height_is_not_a_number_is_rejected() -> None:
     system = ht.System(name="ball")
     system.body("ball", joint=ht.Free(), inertia=ht.Inertia.of(ht.Sphere(0.1), density=100.0))
@@ -498,3 +589,83 @@ def test_a_body_that_stands_from_the_start_does_not_touch_down() -> None:
         run = ht.simulate(model, ([height], [0.0]), 0.1, 1e-3, "moreau")
         assert run.contacts["crate"].touchdowns == pytest.approx(expected, abs=1e-3)
         assert run.contacts["crate"].liftoffs.size == 0
+
+
+def test_a_body_pushed_to_the_ground_within_a_step_stops_there() -> None:
+    """A contact that seems far away at the start of a step (5e4 m/s^2 close 3 mm in 0.35 ms) is noticed at its end."""
+    system = ht.System(name="ram")
+    system.body("ram", joint=ht.Prismatic("z"), inertia=ht.Inertia(2.0))
+    system.ground(friction=0.0)
+    system.contact("ram", "ground", ht.Sphere(0.1))
+    system.input("push", ht.JointForce("ram"))
+    model = system.derive()
+    run = ht.simulate(
+        model,
+        ([0.103], [0.0]),
+        until=0.01,
+        step=1e-3,
+        integrator="moreau",
+        control=ht.Feedback(lambda q: 0.0 * q - 1e5, ("q",)),
+    )
+    assert run.outcome.ok
+    assert np.abs(run.q[1:, 0] - 0.1).max() < 1e-9
+    assert run.invariants["energy"].relative < 1e-9
+
+
+@pytest.mark.parametrize("turn", [0.0, 2.0])
+def test_a_foot_that_sticks_while_its_pole_swings_closes_the_balance(turn: float) -> None:
+    """Velocities at the end of a step are corrected with the response half way: the work of that is what the energy changes by."""
+    system = ht.System(name="pole")
+    system.body("pole", joint=ht.Free(velocity="mixed"), inertia=ht.Inertia(2.0, moment_at_com=(0.1, 0.12, 0.02)))
+    system.body(
+        "arm",
+        parent="pole",
+        joint=ht.Revolute("y"),
+        inertia=ht.Inertia(0.5, com=(0.2, 0.0, 0.1), moment_at_com=(0.01, 0.02, 0.01)),
+    )
+    system.ground(friction=3.0)
+    system.contact("pole", "ground", ht.Points([(0.0, 0.0, -0.4)]))
+    model = system.derive()
+    q, v = model.neutral(), np.zeros(model.nv)
+    q[2] = 0.4
+    spin = np.array([0.3, 0.5, turn])  # about the foot
+    v[:3], v[3:6], v[6] = np.cross(spin, [0.0, 0.0, 0.4]), spin, -1.0
+    run = ht.simulate(model, (q, v), until=0.3, step=1e-3, integrator="moreau")
+    assert run.outcome.ok
+    assert run.contacts["pole"].closed[1:].all()
+    assert run.invariants["energy"].relative < 1e-9
+
+
+def test_spheres_that_glance_rebound() -> None:
+    """A gap that curves away explains no approach: the relative normal velocity is reversed with the coefficient of restitution."""
+    system = ht.System(gravity=(0, 0, 0), name="glance")
+    system.body("ball", joint=ht.Free("quaternion"), inertia=ht.Inertia.of(ht.Sphere(0.1), density=100.0))
+    system.contact("ball", "world", ht.Sphere(0.1), against=ht.Sphere(0.15), friction=0.0, restitution=0.6)
+    model = system.derive()
+    speeds = np.array([0.5, 1.0, 2.0, 3.0, 5.0])
+    q = np.tile(model.neutral(), (5, 1))
+    q[:, 2], q[:, 0] = 0.25 + 0.1 * 2e-3, -2e-3 * speeds
+    v = np.zeros((5, 6))
+    v[:, 2], v[:, 0] = -0.1, speeds
+    run = ht.simulate(model, (q, v), 0.02, 1e-3, "moreau")
+    first = np.argmax(np.linalg.norm(run.contacts["ball"].force, axis=-1) > 0, axis=0)
+    for lane, k in enumerate(first):
+        assert k > 0
+        n = run.q[k, lane, :3] / np.linalg.norm(run.q[k, lane, :3])
+        before, after = v[lane, :3], run.v[-1, lane, :3]
+        push = (after - before) / np.linalg.norm(after - before)  # the normal at the impact
+        assert push @ n > 0.99
+        assert -(push @ after) / (push @ before) == pytest.approx(0.6, abs=1e-6)
+
+
+def test_a_body_that_leaves_the_domain_of_its_height_ends_unsolved() -> None:
+    system = ht.System(name="dome")
+    system.body("ball", joint=ht.Free("quaternion"), inertia=ht.Inertia.of(ht.Sphere(0.1), density=100.0))
+    system.ground(height=lambda x, y: np.sqrt(1 - x * x - y * y), friction=0.1)
+    system.contact("ball", "ground", ht.Sphere(0.1))
+    model = system.derive()
+    q = model.neutral()
+    q[2] = 1.1
+    run = ht.simulate(model, (q, np.r_[0.5, 0, 0, 0, 0, 0]), until=3.0, step=1e-3, integrator="moreau")
+    assert run.outcome.ending.name == "unsolved"
+    assert "domain" in run.outcome.message

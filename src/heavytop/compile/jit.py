@@ -114,8 +114,8 @@ def _new_target_machine(machine: Machine, opt: int) -> Any:
     return target.create_target_machine(cpu=machine.cpu, features=machine.features, opt=opt, **options)
 
 
-LONG_TEXT = 2_000_000
-"""Characters of IR (about twenty thousand instructions) above which code generation is lighter."""
+LONG_TEXT = 5_000_000
+"""Characters of IR (about fifty thousand instructions) above which code generation is lighter."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,8 @@ class ObjectCode:
 def compile_text(text: str, machine: Machine | None = None) -> ObjectCode:
     """Compile LLVM IR into one object for a machine, by default this one.
 
-    Light optimisation of the IR (O1), full code generation (O2), no vectorisers: the lanes are vectors already, and LLVM's own vectorisers only cost
-    time on straight-line code. Long text is mostly such code, for which lighter code generation (O1) gives the same speed.
+    Light optimisation of the IR (O1), full code generation (O2). Code of one lane is searched for operations that can be done side by side; elsewhere
+    the lanes are vectors already. Long text is mostly straight-line code, for which lighter code generation (O1) gives the same speed.
     """
     start = time.perf_counter()
     data = _object(text, machine or host(), 1 if len(text) > LONG_TEXT else 2, straight=False)
@@ -141,7 +141,7 @@ def compile_text(text: str, machine: Machine | None = None) -> ObjectCode:
 def compile_side_by_side(text: str) -> ObjectCode:
     """Compile LLVM IR for this machine, the parts of a long program in separate modules (:func:`.cut_module`), one thread per processor.
 
-    Parts are straight-line code, for which most of LLVM's passes have nothing to do.
+    Parts are straight-line code, for which most of LLVM's passes have nothing to do if the lanes are vectors.
     """
     start = time.perf_counter()
     machine, modules = host(), cut_module(text)
@@ -161,6 +161,7 @@ def _object(text: str, machine: Machine, level: int, straight: bool) -> bytes:
     """One object; ``straight``: the text is straight-line code only."""
     llvm = _binding()
     backend = _target_machine(machine, level)
+    scalar = " x double>" not in text
     # an own context, since LLVM never frees types and constants of the global one. Closed explicitly, module first: the garbage collector does
     # not keep this order.
     context = llvm.create_context()
@@ -172,9 +173,9 @@ def _object(text: str, machine: Machine, level: int, straight: bool) -> bytes:
         module = llvm.parse_assembly(target + text, context)
         module.verify()
         tuning = llvm.create_pipeline_tuning_options(speed_level=1)
-        tuning.slp_vectorization = False
+        tuning.slp_vectorization = scalar
         tuning.loop_vectorization = False
-        with llvm.create_pass_builder(backend, tuning) as builder, _passes(builder, straight) as passes:
+        with llvm.create_pass_builder(backend, tuning) as builder, _passes(builder, straight and not scalar) as passes:
             _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, builder)
             _release(passes)
             return _emitted(backend, module)

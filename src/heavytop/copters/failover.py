@@ -36,8 +36,8 @@ MOVED, FOLLOWS, APART, TOP = 0.1, 0.015, 0.1, 0.8
 """A rotor is stuck if the speed that its commands imply varies by more than the first share of the hovering speed (RMS), its own by less than the
 second share of that square, and both differ by more than the third share of the hovering speed, below the last share of the largest speed."""
 STEADY, WIDE = 0.02, 0.5
-"""It is also stuck if its speed varies by less than the first share of the hovering speed and differs by more than the second from the implied one:
-commands at a limit do not vary."""
+"""It is also stuck if its speed varies by less than the first share of the hovering speed and differs by more than the second from the implied one,
+now and on average: commands at a limit do not vary."""
 LATCHED = 1e3
 """Suspicion that never ends."""
 RISE, PUSH = 0.6, 6.0
@@ -93,6 +93,8 @@ class Failover(Wrapper):
         failing = [*((k,) for k in range(nu)), *self.pairs]
         self.hopeless = [some for some in failing if not remaining(vehicle, *some).holds_position]
         """Rotors without which the vehicle does not hold its position."""
+        if nu == 4:  # without a single one it may fall until it spins fast enough
+            self.hopeless = [some for some in self.hopeless if len(some) == 2]
         if nu == 4:
             spinning = [some for some in failing if len(some) == 1 or some not in self.hopeless]
             self.laws = {some: DeadRotorLaw(vehicle, some) for some in spinning}
@@ -151,6 +153,7 @@ class Failover(Wrapper):
             stalled = (
                 np.where(moved[k] < (STEADY * hover[k]) ** 2, 1.0, 0.0)
                 * np.where(np.abs(speed[k] - implied[k]) > WIDE * hover[k], 1.0, 0.0)
+                * np.where(np.abs(own[k] - mean[k]) > WIDE * hover[k], 1.0, 0.0)
                 * np.where(speed[k] < top, 1.0, 0.0)
             )
             frozen = np.maximum(frozen, stalled)

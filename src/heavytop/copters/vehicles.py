@@ -28,8 +28,8 @@ LATERAL = (-2.0, -2.0, -6.4 + 4.8j, -6.4 - 4.8j)
 TRICOPTER_ARMS = (np.pi / 3, np.pi, -np.pi / 3)
 TYPICAL_DRAG = 0.11
 """Air drag per mass of a vehicle without data, 1/s."""
-AIRFRAME_DRAG = 0.1
-"""Air drag of the ready-made airframes, N s/m."""
+AIRFRAME: Mapping[str, Any] = {"drag": 0.1}
+"""Options of the ready-made airframes: their air drag, N s/m."""
 RINGS = {"quadcopter": (4, 0.0, 0.6), "hexacopter": (6, np.pi / 6, 0.45), "octocopter": (8, np.pi / 8, 0.34)}
 """Airframes with rotors on a circle: their number, the angle of the first one (rad), the propeller radius per arm."""
 Pair = tuple[float, float]
@@ -142,7 +142,7 @@ def multicopter(
 def _ring_copter(name: str, mass: float, moment: Any, arm: float, drag_ratio: float, thrust: Pair, options: Any) -> Vehicle:  # fmt: skip
     count, start, radius = RINGS[name]
     rotors = ring(count, arm, start=start, drag_ratio=drag_ratio, thrust=thrust, radius=radius * arm)
-    return multicopter(rotors, mass, moment, name=name, **{"drag": AIRFRAME_DRAG} | options)
+    return multicopter(rotors, mass, moment, name=name, **{**AIRFRAME, **options})
 
 
 @recipe
@@ -233,7 +233,7 @@ def tricopter(
         Stiffness(w_t**2 * mass, moment_at_center=w_r**2 * theta),
     )
     rotors = tilting_rotors(arm, drag_ratio, thrust, tilt, tilt_rate)
-    return multicopter(rotors, mass, moment, prototype=prototype, name="tricopter", **{"drag": AIRFRAME_DRAG} | options)
+    return multicopter(rotors, mass, moment, prototype=prototype, name="tricopter", **{**AIRFRAME, **options})
 
 
 @recipe
@@ -275,7 +275,7 @@ def bicopter(
     names = ("fx1", "fn1", "fx2", "fn2")
     return multicopter(
         rotors, mass, moment, prototype=prototype, name="bicopter", levers=levers, input_names=names,
-        **{"drag": AIRFRAME_DRAG} | options,
+        **{**AIRFRAME, **options},
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -262,6 +262,10 @@ def _contact_failure(problem: RunProblem, recording: Recording, index: tuple[int
             "separates it, so that no motion or several obey Coulomb's law. Lower the friction, or make the contact compliant (stiffness=)."
         )
     residual = _unsolved(recording, index)
+    if residual == inf:
+        return Ending.unsolved, (
+            "a gap is not a finite number: a body has left the domain of the surface below it. Give a height that is finite wherever bodies go."
+        )
     return Ending.unsolved, (
         f"the contacts of a step were not solved: Coulomb's law is missed by {residual:.2g} m/s. Take a step smaller than {problem.step:g} s, fewer "
         "points that depend on each other, or more rounds: Moreau(iterations=...)."

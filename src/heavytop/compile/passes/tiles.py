@@ -5,7 +5,8 @@ costs a third of the time; so it is cut into parts, and each part handles a tile
 Between the parts the values still needed wait in the scratch area of their group.
 
 With eight lanes or more an instruction takes longer than its decoding, and a waiting value fills a whole cache line: there a
-program stays in one piece until compiling it takes too long, and then its parts handle one group at a time.
+program stays in one piece until compiling it takes too long, and then its parts handle one group at a time. With one lane there is
+no tile, and LLVM finds more instructions to do side by side in one piece.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TILE_ABOVE = 1_600
 WIDE = 8
 """Number of lanes above which decoding takes no time."""
 WIDE_ABOVE = 16_000
-"""Programs of more instructions are cut even with many lanes: the compile time of one piece grows faster than its length."""
+"""Programs of more instructions are cut even with one lane or many: the compile time of one piece grows faster than its length."""
 PART = 1_000
 """Instructions of a part."""
 TILE = 12
@@ -33,7 +34,7 @@ TILE_BYTES = 2**19
 
 def part_size(program: Program, lanes: Lanes) -> int:
     """Instructions of the parts into which a program is cut; usually skipped ones do not count, as they must stay in one part."""
-    limit = WIDE_ABOVE if lanes.count >= WIDE else TILE_ABOVE
+    limit = TILE_ABOVE if 1 < lanes.count < WIDE else WIDE_ABOVE
     return PART if usual_size(program) > limit else max(len(program.code), 1)
 
 

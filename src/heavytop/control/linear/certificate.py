@@ -102,9 +102,12 @@ class _JointField:
             raise ControlError(
                 f"the set point is not at rest for all parameters (rates up to {rest:.2g}), so no region around it is attracted to it."
             )
-        return np.stack([s.slope.middle + zeros for s in found], 1), np.stack(
-            [s.slope.radius + zeros for s in found], 1
-        )
+        with np.errstate(invalid="ignore"):
+            middle, radius = (
+                [part + zeros for part in parts]
+                for parts in zip(*((s.slope.middle, s.slope.radius) for s in found), strict=True)
+            )
+        return np.stack(middle, 1), np.stack(radius, 1)
 
     @cached_property
     def boxed(self) -> np.ndarray:
@@ -130,7 +133,7 @@ class _JointField:
             M, R = to_y @ S, np.abs(to_y) @ radii
             M, R = M + M.swapaxes(1, 2), R + R.swapaxes(1, 2)
             known = np.asarray(np.isfinite(R).all(axis=(1, 2)) & np.isfinite(M).all(axis=(1, 2)))
-            M, R = np.where(known[:, None, None], M, 0.0), np.where(known[:, None, None], R, 1e300)
+            M, R = np.where(known[:, None, None], M, 0.0), np.where(known[:, None, None], R, 1e100)
             size = np.minimum(np.linalg.norm(R, axis=(1, 2)), np.sqrt(R.sum(1).max(1)) * np.sqrt(R.sum(2).max(1)))
             return M[:, None], size + ROUNDING * (np.sum(np.abs(M), axis=(1, 2)) + size)
 

@@ -24,6 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from heavytop._arrays import Array, as_array, from_sx, symbol, to_sx
 from heavytop.compile import Traced, trace_of
 from heavytop.simulate.integrators.newton import factorised, least_degree
@@ -32,6 +34,7 @@ from heavytop.system import DRY, HELD, POINT, ContactRows, RowUnit, SparseLDL, m
 EPS = 1e-2
 """Regularisation relative to the compliance of a unit, at the start of a step."""
 LEAST_EPS, LARGEST_EPS = 1e-8, 64.0
+"""Least and largest regularisation; with the largest, r exceeds what the impulses of all units do to one, and Newton's step always descends."""
 SLOW = 0.1
 """Decrease of the change of the impulses from one round of lam_k to the next above which the regularisation is lowered."""
 SEARCHED = (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.0078125, 0.001953125)
@@ -71,7 +74,9 @@ class ContactSolver:
     ----------
     geometry : (q, p) -> entries of :attr:`sizes`: gap, rows, drift, mass matrix and its factors, compliances of the units, coefficients.
     gaps : (q, v, p) -> gaps (k,) and their rates. velocities : (q, v, p) -> velocities in the rows (m,).
-    approach : (q, v, p, w, a) -> gaps, their rates and accelerations, with the rates w of q and a of v.
+    renewed : (q, v, p, gap, rate, stale) -> the same where they are stale, else as given.
+    approach : (q, v, p, w, a, bend, by) -> second derivatives of the gaps with the rates w of q and a of v where ``by`` is not zero, else ``bend``.
+    kinetic_change : (q, v, later, p) -> kinetic energy with the velocities ``later`` less that with v.
     """
 
     def __init__(self, rows: ContactRows) -> None:
@@ -117,13 +122,24 @@ class ContactSolver:
         inputs = {"q": e.q, "v": e.v, "p": e.p}
         w, a = symbol("w", e.coordinates.nv), symbol("a", e.nv)
         found = {"gap": rows.gaps, "rate": rows.gap_rates}
+        size, stale = self.sizes["gap"], symbol("stale")
+        old = {"gap": symbol("gap", size), "rate": symbol("rate", size)}
         self.gaps = trace_of("gaps", inputs, found)
+        renewed = {name: np.where(stale > 0.0, x, old[name]) for name, x in found.items()}
+        self.renewed = trace_of("gaps renewed", {**inputs, **old, "stale": stale}, renewed)
         self.velocities = trace_of("row velocities", inputs, {"u": rows.velocities})
+        bend, by = symbol("bend", size), symbol("by")
+        second = np.where(by > 0.0, rows.gap_accelerations(w, a), bend)
         self.approach = trace_of(
-            "approach", {**inputs, "w": w, "a": a}, {**found, "acceleration": rows.gap_accelerations(w, a)}
+            "approach", {**inputs, "w": w, "a": a, "bend": bend, "by": by}, {"acceleration": second}
         )
         self.always = any(unit.kind != POINT for unit in self.units)
         """Whether there is something to solve even if nothing touches."""
+        self.settles = self.dense and e.description.time is None and not any(unit.kind == DRY for unit in self.units)
+        """Whether velocities in the rows can be corrected with the response half way (:attr:`settle`)."""
+        later = symbol("later", self.nv)
+        change = e.dynamics.kinetic_change(e.v, later)
+        self.kinetic_change = trace_of("kinetic change", {"q": e.q, "v": e.v, "later": later, "p": e.p}, {"T": change})
         self.rests = to_sx(rows.drift).is_zero()
         """Whether nothing that may be touched is moved by time."""
 
@@ -241,6 +257,15 @@ class ContactSolver:
         return trace_of("respond", inputs, {"change": self._column(change)})
 
     @cached_property
+    def kinetic(self) -> Traced:
+        """(M, v, fall) -> the kinetic energies of v and of ``fall``, J."""
+        inputs, s = self._symbols("M", v=self.nv, fall=self.nv)
+        zero, masses = self.SX(0.0), self._masses(s)
+        both = {name: [_product(row, s[name], zero) for row in masses] for name in ("v", "fall")}
+        sums = {name: sum((0.5 * a * b for a, b in zip(both[name], s[name], strict=True)), zero) for name in both}
+        return trace_of("kinetic energies", inputs, {name: from_sx(x, ()) for name, x in sums.items()})
+
+    @cached_property
     def moved(self) -> Traced:
         """(J, v) -> J v (m,): velocities in the rows."""
         inputs, s = self._symbols("J", v=self.nv)
@@ -345,7 +370,7 @@ class ContactSolver:
         best, found = along(SEARCHED[0])
         fine = casadi.logic_or(best <= (1.0 - ENOUGH) * state.square, best * state.largest <= state.aim * state.aim)
         going = s["going"][0] > 0.0
-        results = state.concluded(casadi.logic_and(going, fine), step, self.SX(SEARCHED[0]), best, found, self.SX(0.0))
+        results = state.concluded(casadi.logic_and(going, fine), step, self.SX(SEARCHED[0]), best, found)
         results["step"] = [casadi.if_else(going, new, old) for new, old in zip(step, s["step"], strict=True)]
         results["poor"] = [casadi.if_else(going, casadi.if_else(fine, self.SX(0.0), 1.0), 0.0)]
         return trace_of("improve contacts", inputs, self._outputs(results))
@@ -365,8 +390,7 @@ class ContactSolver:
             best, chosen = casadi.if_else(fine, best, value), casadi.if_else(fine, chosen, fraction)
             found = [casadi.if_else(fine, old, new) for old, new in zip(found, made, strict=True)]
             fine = casadi.logic_or(fine, value <= (1.0 - ENOUGH * fraction) * state.square)
-        stuck = casadi.logic_not(fine)
-        results = state.concluded(s["going"][0] > 0.0, s["step"], chosen, best, found, stuck)
+        results = state.concluded(s["going"][0] > 0.0, s["step"], chosen, best, found)
         results |= {name: list(s[name]) for name in ("step", "poor")}
         return trace_of("search contacts", inputs, self._outputs(results))
 
@@ -384,8 +408,9 @@ class ContactSolver:
     def direct(self) -> Traced:
         """The solution if no contact slides and W is regular, without iteration; only where W is ``dense``.
 
-        (J, L, D, W, bias, cone, on, before, lam, base, tolerance) -> (change, after, lam, residual, poor). The projection of the given lam
-        shows which rows act; they come to rest. The result is ``poor`` where it does not solve the problem or a contact would slide.
+        (J, L, D, W, bias, cone, on, before, lam, base, tolerance) -> (change, after, lam, residual, poor, acts, factors). The projection of the
+        given lam shows which rows act; they come to rest. The result is ``poor`` where it does not solve the problem or a contact would slide.
+        ``factors`` are those of W in the rows that act.
         """
         import casadi
 
@@ -408,7 +433,9 @@ class ContactSolver:
             acting = acts[i] > 0.0 if i == j else casadi.logic_and(acts[i] > 0.0, acts[j] > 0.0)
             matrix[i][j] = matrix[j][i] = choose(acting, s["W"][place], one if i == j else zero)
         order = minimum_degree([set(row) - {i} for i, row in enumerate(matrix)], range(self.m))
-        solved, regular = _definite_solution(matrix, order, right)
+        factors, regular = _definite_factors(matrix, order)
+        self._response = order, [(k, i) for k in order for i in factors.factors[k]]
+        solved = factors.solve(right)
         lam = [a + b + c for a, b, c in zip(s["lam"], change, solved, strict=True)]
         change, residual, after = self._finished({**s, "lam": lam})
         speed = zero
@@ -416,8 +443,38 @@ class ContactSolver:
             speed = casadi.fmax(speed, casadi.fmax(casadi.fabs(x), casadi.fabs(y)))
         good = casadi.logic_and(residual <= AIM * s["tolerance"][0] + ROUNDING * speed, regular)
         numbers = {"residual": residual, "poor": choose(casadi.logic_and(good, casadi.logic_not(poor)), zero, one)}
-        columns = {"change": self._column(change), "after": self._column(after), "lam": self._column(lam)}
-        return trace_of("solve contacts", inputs, columns | {name: from_sx(x, ()) for name, x in numbers.items()})
+        found = {"change": change, "after": after, "lam": lam}
+        columns = {name: self._column(x) for name, x in found.items()} | {
+            name: from_sx(x, ()) for name, x in numbers.items()
+        }
+        entries = [factors.factors[k][i] for k, i in self._response[1]]
+        response = {"acts": acts, "factors": entries + [factors.inverse_pivots[k] for k in range(self.m)]}
+        return trace_of("solve contacts", inputs, columns | {name: self._column(x) for name, x in response.items()})
+
+    @cached_property
+    def settle(self) -> Traced:
+        """(J, L, D, acts, factors, v, lam, u, done) -> v and lam with which the rows that act, with velocities u, come to rest; to first order.
+
+        The response is that half way (:attr:`direct`), which differs from the one at the end of a span by the motion in between.
+        """
+        import casadi
+
+        order, lower = self.direct and self._response
+        sizes = {"acts": self.m, "factors": len(lower) + self.m, "v": self.nv, "lam": self.m, "u": self.m, "done": None}
+        inputs, s = self._symbols("J", "L", "D", **sizes)
+        below: dict[int, dict[int, Any]] = {k: {} for k in order}
+        for (k, i), value in zip(lower, s["factors"], strict=False):
+            below[k][i] = value
+        factors, zero = _Factors(order, below, dict(enumerate(s["factors"][len(lower) :]))), self.SX(0.0)
+        open_ = s["done"][0] <= 0.0
+        stops = [casadi.logic_and(open_, on > 0.0) for on in s["acts"]]
+        more = factors.solve([casadi.if_else(on, -u, zero) for on, u in zip(stops, s["u"], strict=True)])
+        change = self._factors(s).solve(_transposed_product(self._rows(s), more, self.nv))
+        found = {
+            "v": [a + b for a, b in zip(s["v"], change, strict=True)],
+            "lam": [a + b for a, b in zip(s["lam"], more, strict=True)],
+        }
+        return trace_of("settle contacts", inputs, {name: self._column(x) for name, x in found.items()})
 
     @cached_property
     def finish(self) -> Traced:
@@ -567,12 +624,9 @@ class _Round:
         return tried
 
     def concluded(
-        self, going: Any, step: Sequence[Any], chosen: Any, best: Any, found: Sequence[Any], stuck: Any
+        self, going: Any, step: Sequence[Any], chosen: Any, best: Any, found: Sequence[Any]
     ) -> dict[str, list[Any]]:
-        """The state of the iteration after a fraction ``chosen`` of the step, where ``going``.
-
-        If it is ``stuck`` with the largest regularisation, it begins again without impulses.
-        """
+        """The state of the iteration after a fraction ``chosen`` of the step, where ``going``."""
         import casadi
 
         solver, s, choose = self.solver, self.s, casadi.if_else
@@ -587,15 +641,12 @@ class _Round:
         slow = casadi.logic_and(inner, waiting > SLOW * s["waited"][0])
         eps_new = choose(chosen < STALLED, raised, choose(slow, lowered, eps))
         moves = casadi.logic_and(going, inner)
-        again = casadi.logic_and(
-            casadi.logic_and(going, stuck), casadi.logic_and(eps >= LARGEST_EPS, casadi.logic_not(done))
-        )
         moved = [old + choose(going, chosen * y, solver.SX(0.0)) for old, y in zip(s["v"], step, strict=True)]
         lam = [choose(moves, new, old) for new, old in zip(found, s["lam"], strict=True)]
         return {
             "done": [choose(going, choose(done, solver.SX(1.0), 0.0), s["done"][0])],
-            "v": [choose(again, first, v) for first, v in zip(s["v_free"], moved, strict=True)],
-            "lam": [choose(again, solver.SX(0.0), x) for x in lam],
+            "v": moved,
+            "lam": lam,
             "eps": [choose(going, eps_new, eps)],
             "waited": [choose(moves, waiting, s["waited"][0])],
         }
@@ -632,8 +683,8 @@ class _Factors:
         return [x[k] for k in range(len(right))]
 
 
-def _definite_solution(rows: list[dict[int, Any]], order: Sequence[int], right: list[Any]) -> tuple[list[Any], Any]:
-    """x of a symmetric positive definite system, and whether its pivots are well above rounding; changes ``rows``."""
+def _definite_factors(rows: list[dict[int, Any]], order: Sequence[int]) -> tuple[_Factors, Any]:
+    """Factors of a symmetric positive definite matrix, and whether its pivots are well above rounding; changes ``rows``."""
     import casadi
 
     one, regular = casadi.SX(1.0), casadi.SX(1.0)
@@ -651,7 +702,7 @@ def _definite_solution(rows: list[dict[int, Any]], order: Sequence[int], right: 
             for j, x in below.items():
                 if j >= i:
                     rows[i][j] = rows[j][i] = rows[i][j] - factor * x if j in rows[i] else -factor * x
-    return _Factors(order, factors, inverse).solve(right), regular
+    return _Factors(order, factors, inverse), regular
 
 
 def _entries(x: Array) -> list[Any]:

@@ -32,7 +32,7 @@ from heavytop.simulate.integrators.tableaus import RK4
 from heavytop.simulate.plant import Plant, PlantState, Rates
 from heavytop.system import DRY, HELD, POINT
 
-ROUNDS = 24
+ROUNDS = 96
 """Most spans that a step tries; in the last one nothing bounces."""
 TOUCHING = 1e-6
 """Time, relative to the step, to which an impact is found."""
@@ -44,12 +44,21 @@ DEEP = 1e-7
 """Depth in m at the end of a span from which it is tried again in halves; four times as much for contacts closed before."""
 HALVES = 1 / 64
 """Least share of a step that is tried so."""
+RELEASED, FALLEN = 1e-2, 1e-1
+"""Energy from which contacts release too much in a span: share of the kinetic energy, and of that of a fall in the span, which they stop. Less is
+an error of third order, which alternates."""
 ROUNDING = 1e-15
 """Sum of velocities, relative to their sizes, that is rounding: zero."""
 TURNS = 6
 """Spans of a step that may end where sliding stops."""
 LONG = 0.1
 """Share of a step from which the end of a span shows how well gaps are predicted."""
+SETTLED = 4
+"""Rounds in which the velocities in the rows may come to rest with the response half way."""
+SETTLED_BY = 1e-2
+"""Share of the tolerance to which they come to rest so."""
+FAR, FAR_SPEEDS = 1e3, 4.0
+"""Acceleration in m/s^2 and multiple of the speed with which no contact is expected to close; those that do are noticed at the end of a span."""
 CALM = 1e-3
 """Largest velocity from which it is worth trying whether a step rests."""
 STILL = 1e-4
@@ -105,12 +114,12 @@ class Moreau(Integrator):
     def carries(self, plant: Plant) -> Mapping[str, Shape]:
         solver = contact_solver(plant)
         rows, units = solver.m, solver.count
-        numbers = dict.fromkeys(("residual", "steps", "unsolved", "ill_posed"), ())
+        numbers = dict.fromkeys(("residual", "steps", "unsolved", "ill_posed", "known"), ())
         own: dict[str, Shape] = {
             "contact_work": (3,),
             "impulse": (rows,),
             "steady": (rows,),
-            "lag": (solver.sizes["gap"],),
+            **dict.fromkeys(("lag", "gap", "rate"), (solver.sizes["gap"],)),
             "held": (units,),
             "slid": (units,),
         }
@@ -146,15 +155,37 @@ class _Step:
             (calm,) = plant.kept(np.where(np.max(np.abs(state.v)) <= CALM, 1.0, 0.0))
             begin = self.when(calm, self.rest, *begin)
         done, state, held, slid, steady, *sums = begin
-        start = (done, zero, one, zero, zero, state, held, slid, steady, own["lag"], *sums, zero)
-        done, *_, end, held, slid, steady, lag, lam, work, residual, gain = plant.repeat(
+        known = np.where(done > 0.0, 0.0, own["known"])
+        start = (
+            done,
+            zero,
+            one,
+            zero,
+            zero,
+            state,
+            known,
+            own["gap"],
+            own["rate"],
+            held,
+            slid,
+            steady,
+            own["lag"],
+            *sums,
+            zero,
+        )
+        done, *_, end, known, gap, rate, held, slid, steady, lag, lam, work, residual, gain = plant.repeat(
             ROUNDS, self.span, *start, ends=True
         )
+        for i in range(self.solver.sizes["gap"]):
+            residual = np.where(np.abs(gap[i]) < np.inf, residual, np.inf)  # a body has left the domain of its surface
         steps = own["steps"] + 1
         solved = np.logical_and(residual <= self.method.tolerance, done > 0.0)
         unsolved, paradox = np.where(solved, 0.0, steps), np.where(gain < 1.0, 0.0, steps)
         return self.booked(end, work).keeping(
             impulse=lam,
+            known=known,
+            gap=gap,
+            rate=rate,
             held=held,
             slid=slid,
             steady=steady,
@@ -195,7 +226,7 @@ class _Step:
                 gap = geometry["gap"][unit.gap]
                 bias[unit.first] = bias[unit.first] + np.where(held[k] > 0.0, gap, np.maximum(gap, 0.0)) / h
         posed = plant.kept(vector(*bias), vector(*cone), np.ones(solver.count))
-        change, after, found, missed = self.solve(geometry, v, before, posed, steady * h, np.zeros(solver.m))
+        change, after, found, missed, *_ = self.solve(geometry, v, before, posed, steady * h, np.zeros(solver.m))
         small = ROUNDING * (np.abs(begin.v) + h * np.abs(first.v) + np.abs(change))
         v_1 = np.where(np.abs(v + change) > small, v + change, 0.0)
         fall = STILL * h * np.max(np.abs(first.v))
@@ -215,15 +246,19 @@ class _Step:
         (v_1,) = plant.kept(v_1)
         end = plant.retract(begin, plant.displacement(h, (1.0,), [plant.at(begin.replaced(v=v_1), 0.0).rates]))
         normal, friction = self.work(after, after, found)
-        new = (end.replaced(v=v_1), vector(*presses), np.zeros(solver.count), found / h, found)
-        new = (*new, vector(normal, friction, as_array(0.0)), missed)
-        old = (begin, held, slid, steady, lam, work, residual)
         (rests,) = plant.kept(np.where(still, 1.0, 0.0))
-        chosen = [
-            plant.chosen(rests > 0.0, a, b) if isinstance(a, PlantState) else np.where(rests > 0.0, a, b)
-            for a, b in zip(new, old, strict=True)
-        ]
-        return [rests, *chosen]
+        new = (
+            vector(*presses),
+            np.zeros(solver.count),
+            found / h,
+            found,
+            vector(normal, friction, as_array(0.0)),
+            missed,
+        )
+        old = (held, slid, steady, lam, work, residual)
+        chosen = [np.where(rests > 0.0, a, b) for a, b in zip(new, old, strict=True)]
+        end = plant.chosen(rests > 0.0, end.replaced(v=v_1), begin)
+        return [rests, end, *chosen]
 
     def span(
         self,
@@ -233,6 +268,9 @@ class _Step:
         rounds: Array,
         alert: Array,
         begin: PlantState,
+        known: Array,
+        gap: Array,
+        rate: Array,
         held: Array,
         slid: Array,
         steady: Array,
@@ -245,39 +283,52 @@ class _Step:
         """Try a ``share`` of the step from ``begin`` on; take it if nothing strikes before its end, else shorten it.
 
         Arguments and results: whether the step is done, the part of it that is, the share to try, rounds so far, whether contacts act though they
-        seem far away, the state, units that were closed and that slid, last forces, errors of predicted gaps relative to tau^3, and sums over the
-        spans: impulses, work, residual, gain.
+        seem far away, the state, whether its gaps and their rates are known, these, units that were closed and that slid, last forces, errors of
+        predicted gaps relative to tau^3, and sums over the spans: impulses, work, residual, gain.
         """
         plant, solver, h = self.plant, self.solver, self.h
         last = rounds >= ROUNDS - 1
         (share,) = plant.kept(np.where(last, 1.0 - elapsed, share))
-        first = plant.at(begin, elapsed).rates
-        gap, rate, acceleration = plant.call(solver.approach, begin.q, begin.v, plant.p_at(elapsed), first.w, first.v)
-        tau = share * h
+        first, p = plant.at(begin, elapsed).rates, plant.p_at(elapsed)
+        gaps = solver.sizes["gap"]
+        (stale,) = plant.kept(np.where(np.logical_or(done > 0.0, np.logical_and(known > 0.0, alert <= 0.0)), 0.0, 1.0))
+        if gaps:
+            gap, rate = plant.changed(solver.renewed, (gap, rate), begin.q, begin.v, p, gap, rate, stale)
+        tau, by, some = share * h, [], alert
+        for k, unit in enumerate(solver.units):
+            if unit.kind == POINT:  # beyond this distance it is free; if it is not, the span is tried again
+                reach = h * (FAR_SPEEDS * np.abs(rate[unit.gap]) + h * FAR)
+                by.append(np.logical_and(held[k] <= 0.0, np.logical_or(alert > 0.0, gap[unit.gap] <= reach)))
+                some = np.where(by[-1], 1.0, some)
+            else:
+                by.append(False)
+        bend, some = plant.kept(np.zeros(gaps), some)
+        if gaps:
+            (bend,) = plant.changed(solver.approach, (bend,), begin.q, begin.v, p, first.w, first.v, bend, some)
         fast, near = [], np.maximum(alert, 1.0 if solver.always else 0.0)
         for k, unit in enumerate(solver.units):
             if unit.kind != POINT:
                 fast.append(as_array(0.0))
                 continue
-            g, u, bend = gap[unit.gap], rate[unit.gap], np.abs(acceleration[unit.gap])
-            strikes = np.logical_and(u < -HIT * h * bend, np.logical_not(np.logical_or(held[k] > 0.0, last)))
+            g, u, bends = gap[unit.gap], rate[unit.gap], bend[unit.gap]
+            # a gap that curves away explains no approach
+            strikes = np.logical_and(by[k], np.logical_and(u < HIT * h * np.minimum(bends, 0.0), np.logical_not(last)))
             fast.append(np.where(strikes, 1.0, 0.0))
-            acts = np.logical_and(np.logical_not(strikes), g + tau * (u - tau * bend) <= 0.0)
-            near = np.where(np.logical_or(acts, held[k] > 0.0), 1.0, near)
+            acts = np.logical_and(np.logical_not(strikes), g + tau * (u - tau * np.abs(bends)) <= 0.0)
+            near = np.where(np.logical_or(np.logical_and(by[k], acts), held[k] > 0.0), 1.0, near)
         near = np.where(tau > 0.0, near, 0.0)
         fast, near, tau, elapsed_1 = plant.kept(vector(*fast), near, tau, elapsed + share)
         half = np.where(near > 0.0, 0.5, 1.0) * share
         middle = self.flow(begin, first, half, elapsed)
 
         def pushed(end: PlantState, *_: Array) -> Sequence[PlantState | Array]:
-            return self.kick(begin, end, tau, elapsed, share, gap, fast, held, slid, steady, lag)
+            return self.kick(begin, end, tau, elapsed, share, gap, fast, held, slid, steady, lag, tau * first.v)
 
         none, zero = np.zeros(solver.m), as_array(0.0)
-        start = (middle, none, zero, zero, zero, zero, as_array(1.0))
-        end, impulse, normal, friction, missed, gained, turn = self.when(near, pushed, *start)
+        start = (middle, none, np.zeros(3), zero, zero, as_array(1.0), zero, zero)
+        end, impulse, worked, missed, gained, turn, settled, most = self.when(near, pushed, *start)
         gap_1, rate_1 = plant.call(solver.gaps, end.q, end.v, plant.p_at(elapsed_1))
-        first_hit = np.where(rounds < TURNS, turn, 1.0)
-        hits, surprised, deep = [], as_array(0.0), as_array(0.0)
+        hits, late, some, surprised, deep = [], {}, as_array(0.0), as_array(0.0), as_array(0.0)
         long, lags = share > LONG, [lag[i] for i in range(solver.sizes["gap"])]
         for k, unit in enumerate(solver.units):
             if unit.gap is not None:
@@ -291,8 +342,8 @@ class _Step:
                 continue
             g, u, g_1, u_1 = gap[unit.gap], rate[unit.gap], gap_1[unit.gap], rate_1[unit.gap]
             close = TOUCHING * h * np.abs(u) + DEPTH
-            late = np.logical_and(fast[k] > 0.0, g_1 < -close)
-            first_hit = np.where(late, np.minimum(first_hit, root(g, tau * u, g_1, tau * u_1)), first_hit)
+            late[k] = np.where(np.logical_and(fast[k] > 0.0, g_1 < -close), 1.0, 0.0)
+            some = np.maximum(some, late[k])
             hits.append(np.where(np.logical_and(fast[k] > 0.0, np.logical_and(g_1 <= close, u_1 < 0.0)), 1.0, 0.0))
             missed_it = np.logical_and(np.logical_and(near <= 0.0, fast[k] <= 0.0), g_1 < -close)
             surprised = np.where(np.logical_and(missed_it, tau > 0.0), 1.0, surprised)
@@ -302,22 +353,38 @@ class _Step:
         struck = as_array(0.0)
         for hit in hits:
             struck = np.maximum(struck, hit)
+
+        def strike(_: Array) -> Sequence[Array]:
+            times = as_array(1.0)
+            for k, is_late in late.items():
+                i = solver.units[k].gap
+                time = root(gap[i], tau * rate[i], gap_1[i], tau * rate_1[i])
+                times = np.where(is_late > 0.0, np.minimum(times, time), times)
+            return [times]
+
+        struck, deep, surprised, some, hits = plant.kept(struck, deep, surprised, some, vector(*hits))
+        (first_hit,) = self.when(some, strike, as_array(1.0))
+        first_hit = np.minimum(first_hit, np.where(rounds < TURNS, turn, 1.0))
         halves = np.logical_and(np.logical_and(deep > 0.0, near > 0.0), share > HALVES)
         part = share * np.where(halves, np.minimum(first_hit, 0.5), first_hit)
         early = np.logical_or(first_hit < 1.0, halves)
         again = np.logical_and(np.logical_or(early, surprised > 0.0), np.logical_not(last))
         taken = np.where(np.logical_or(again, done > 0.0), 0.0, 1.0)
         shorter = np.where(early, np.where(part > SHORTEST, part, 0.0), share)
-        hits, struck, taken, shorter, surprised = plant.kept(vector(*hits), struck, taken, shorter, surprised)
-        needed = taken * np.maximum(near, struck)
+        taken, shorter = plant.kept(taken, shorter)
+        (needed,) = plant.kept(taken * np.maximum(near * (1.0 - settled), struck))
 
         def closed(v: Array, *_: Array) -> Sequence[Array]:
             return self.close(end, v, elapsed_1, gap_1, impulse, hits, struck, held, slid, tau * np.abs(first.v))
 
-        free = (end.v * 1.0, impulse * 1.0, np.zeros(3), zero, np.zeros(solver.count), np.zeros(solver.count), none)
+        rests = vector(*(settled if u.kind == POINT else zero for u in solver.units)) * pressing(solver, impulse)
+        free = (end.v * 1.0, impulse * 1.0, np.zeros(3), zero, rests, np.zeros(solver.count), settled * impulse)
         v_1, total, more, late_residual, held_1, slid_1, lasting = self.when(needed, closed, *free)
-        done_1 = np.where(np.logical_and(taken > 0.0, elapsed_1 >= 1.0 - SHORTEST), 1.0, done)
-        ok = taken > 0.0
+        released = np.logical_and(np.sum(worked + more) > most, near > 0.0)
+        released = np.logical_and(released, np.logical_and(share > HALVES, np.logical_not(last)))
+        ok = np.logical_and(taken > 0.0, np.logical_not(released))
+        done_1 = np.where(np.logical_and(ok, elapsed_1 >= 1.0 - SHORTEST), 1.0, done)
+        shorter = np.where(np.logical_and(released, taken > 0.0), 0.5 * share, shorter)
         end = plant.chosen(ok, end.replaced(v=v_1), begin)
         worse = np.maximum(residual, np.maximum(missed, late_residual))
         return (
@@ -327,12 +394,15 @@ class _Step:
             rounds + 1.0,
             np.where(ok, 0.0, np.maximum(alert, surprised)),
             end,
+            np.where(done > 0.0, known, np.where(needed > 0.0, 0.0, 1.0)),
+            np.where(ok, gap_1, gap),
+            np.where(ok, rate_1, rate),
             np.where(ok, held_1, held),
             np.where(ok, slid_1, slid),
             np.where(np.logical_and(ok, tau > 0.0), lasting / np.where(tau > 0.0, tau, 1.0), steady),
             np.where(ok, vector(*lags), lag) if lags else lag,
             np.where(ok, lam + total, lam),
-            np.where(ok, work + more + vector(normal, friction, zero), work),
+            np.where(ok, work + more + worked, work),
             np.where(ok, worse, residual),
             np.where(ok, np.maximum(gain, gained), gain),
         )
@@ -380,8 +450,13 @@ class _Step:
         slid: Array,
         steady: Array,
         lag: Array,
+        fall: Array,
     ) -> Sequence[PlantState | Array]:
-        """The end of a span with the impulses of contacts half way; these, normal and friction work, residual, gain, turn."""
+        """The end of a span with the impulses of contacts half way; these, their work, residual, gain, turn, whether the end is :meth:`settled`,
+        the most work allowed.
+
+        ``fall`` is the change of v in the span without contacts.
+        """
         plant, solver = self.plant, self.solver
         half = elapsed + 0.5 * share
         (u,) = plant.call(solver.velocities, begin.q, begin.v, plant.p_at(elapsed))
@@ -390,7 +465,8 @@ class _Step:
         given = (middle.v, gap, u, fast, held, slid, steady, lag, tau, share)
         bias, cone, on, before = plant.call(solver.prepare, *rows, *given)
         none = np.zeros(solver.m)
-        change, after, lam, residual = self.solve(geometry, middle.v, before, (bias, cone, on), steady * tau, none)
+        problem = (bias, cone, on)
+        change, after, lam, residual, *response = self.solve(geometry, middle.v, before, problem, steady * tau, none)
         (v,) = plant.kept(middle.v + change)
         normal, friction = self.work(before, after, lam)
         parts = (geometry[name] for name in ("W", "drift", "mu"))
@@ -402,7 +478,62 @@ class _Step:
         parts = (geometry[name] for name in ("J", "L", "D", "W", "drift"))
         (turn,) = plant.call(solver.turn, *parts, before, after, u, lam, cone)
         end = self.flow(middle.replaced(v=v), None, 0.5 * share, half)
-        return end, lam, normal, friction, residual, gain, turn
+        closing, settled = as_array(0.0), as_array(0.0)
+        if solver.settles:
+            v, lam, closing, settled = self.settled(geometry, response, end, lam, elapsed + share, np.abs(fall))
+            end = end.replaced(v=v)
+        kinetic = plant.call(solver.kinetic, geometry["M"], begin.v, fall)
+        most = RELEASED * kinetic[0] + FALLEN * kinetic[1]
+        return end, lam, vector(normal, friction, closing), residual, gain, turn, settled, most
+
+    def settled(
+        self,
+        geometry: Mapping[str, Array],
+        response: Sequence[Array],
+        end: PlantState,
+        lam: Array,
+        c: Array,
+        fall: Array,
+    ) -> tuple[Array, Array, Array, Array]:
+        """Velocities in the rows of closed contacts corrected at the end of a span, with the response to impulses half way.
+
+        Newton's method with a Jacobian that is a little late: it serves contacts that stick before and after, :meth:`close` all others; ``fall`` as
+        there. Returns v, all impulses of the span, the work, and whether the contacts are settled; if not, v and the impulses as they were.
+        """
+        plant, solver = self.plant, self.solver
+        poor, acts, factors = response
+        p, parts = plant.p_at(c), [geometry[name] for name in ("J", "L", "D")]
+        (u,) = plant.call(solver.velocities, end.q, end.v, p)
+
+        def sweep(done: Array, v: Array, total: Array, u: Array) -> Sequence[Array]:
+            v_1, total_1 = plant.call(solver.settle, *parts, acts, factors, v, total, u, done)
+            (u_1,) = plant.call(solver.velocities, end.q, v_1, p)
+            missed = as_array(0.0)
+            for i in range(solver.m):
+                missed = np.maximum(missed, acts[i] * np.abs(u_1[i]))
+            rests = np.where(missed <= SETTLED_BY * self.method.tolerance, 1.0, 0.0)
+            over = done > 0.0
+            return (
+                np.maximum(done, rests),
+                np.where(over, v, v_1),
+                np.where(over, total, total_1),
+                np.where(over, u, u_1),
+            )
+
+        done, v, total, _ = plant.repeat(SETTLED, sweep, poor, end.v * 1.0, lam * 1.0, u * 1.0, ends=True)
+        fine = np.logical_and(done > 0.0, poor <= 0.0)
+        for unit in solver.units:
+            if unit.kind == POINT:
+                own, first = [total[i] for i in unit.rows], acts[unit.first] > 0.0
+                size = sum((x * x for x in own[1:]), as_array(0.0))
+                sticks = np.logical_and(
+                    own[0] > 0.0, size <= (SLIPS * geometry["mu"][solver.units.index(unit)] * own[0]) ** 2
+                )
+                fine = np.logical_and(fine, np.logical_or(np.logical_not(first), sticks))
+        size = ROUNDING * (np.abs(end.v) + np.abs(v - end.v) + fall)
+        (v,) = plant.kept(np.where(fine, np.where(np.abs(v) > size, v, 0.0), end.v))
+        (closing,) = plant.call(solver.kinetic_change, end.q, end.v, v, p)
+        return v, np.where(fine, total, lam), closing, np.where(fine, 1.0, 0.0)
 
     def close(
         self,
@@ -455,7 +586,7 @@ class _Step:
             start += [closed * smooth * x for x in own]
         bias_, on_, start_, slips_ = plant.kept(*(vector(*x) for x in (bias, on, start, slips)))
         (rebounds_,) = plant.kept(vector(*rebounds))
-        found = self.solve(geometry, v, before, (bias_, geometry["mu"], on_), start_, start_)
+        found = self.solve(geometry, v, before, (bias_, geometry["mu"], on_), start_, start_)[:4]
         change, after, total, residual = self.passive(geometry, v, before, u, on_, struck, *found)
         size = ROUNDING * (np.abs(v) + np.abs(change) + fall)
         v_1, added = plant.kept(np.where(np.abs(v + change) > size, v + change, 0.0), total - start_)
@@ -514,7 +645,7 @@ class _Step:
 
         def damped(change: Array, after: Array, lam: Array, residual: Array) -> Sequence[Array]:
             bias, cone = geometry["drift"], geometry["mu"]
-            dull, after_0, lam_0, missed = self.solve(
+            dull, after_0, lam_0, missed, *_ = self.solve(
                 geometry, v, before, (bias, cone, on), lam, np.zeros(self.solver.m)
             )
             du_0, du = after_0 - before, after - before
@@ -531,8 +662,8 @@ class _Step:
 
     def solve(
         self, geometry: Mapping[str, Array], v: Array, before: Array, posed: Sequence[Array], start: Array, base: Array
-    ) -> tuple[Array, Array, Array, Array]:
-        """Change of the velocities v, velocities in the rows after it, impulses, and the residual in m/s.
+    ) -> list[Array]:
+        """Change of the velocities v, velocities in the rows after it, impulses, the residual in m/s, and if it was tried, the rest of ``direct``.
 
         ``before`` are the velocities J v in the rows, ``posed`` has bias, cone and on of the units, ``start`` the impulses to begin with, ``base``
         those that v contains.
@@ -544,10 +675,12 @@ class _Step:
             as_array(self.method.tolerance), *(x * 1.0 for x in (v, before, start, base))
         )
         if solver.dense:
-            change, after, lam, missed, poor = plant.call(solver.direct, *parts, *posed, before, start, base, tolerance)
+            given_all = (*parts, *posed, before, start, base, tolerance)
+            change, after, lam, missed, poor, acts, factors = plant.call(solver.direct, *given_all)
+            response = [poor, acts, factors]
         else:
             change, after, missed = plant.call(solver.finish, *parts, *posed, before, start, base)
-            lam, poor = start, np.where(missed > 0.0, 1.0, 0.0)
+            lam, poor, response = start, np.where(missed > 0.0, 1.0, 0.0), []
 
         def found(*_: Array) -> Sequence[Array]:
             def body(done: Array, *iterated: Array) -> Sequence[Array]:
@@ -566,8 +699,7 @@ class _Step:
             change, after, residual = plant.call(solver.finish, *parts, *posed, before, lam, base)
             return change, after, lam, residual
 
-        change, after, lam, residual = self.when(poor, found, change, after, lam, missed)
-        return change, after, lam, residual
+        return self.when(poor, found, change, after, lam, missed) + response
 
     def booked(self, end: PlantState, work: Array) -> PlantState:
         """The end with the energy that contacts took."""
@@ -579,6 +711,11 @@ class _Step:
                 done[1] = lost
                 end = end.replaced(**{name: end.of(slot) + vector(*done)})
         return end
+
+
+def pressing(solver: ContactSolver, lam: Array) -> Array:
+    """1 for units whose first impulse is positive, else 0 (units,)."""
+    return vector(*(np.where(lam[unit.first] > 0.0, 1.0, 0.0) for unit in solver.units))
 
 
 def root(begin: Array, slope: Array, end: Array, slope_end: Array) -> Array:

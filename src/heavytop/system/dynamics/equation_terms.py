@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from heavytop._arrays import Array, column, directional, from_columns, shape, transpose
+from heavytop._arrays import Array, as_array, column, directional, from_columns, shape, substitute, transpose
 from heavytop.errors import ModelError
 from heavytop.geometry import se3, wrenches
 from heavytop.system.description import WORLD
@@ -151,6 +151,14 @@ class EquationTerms:
     def kinetic_energy(self) -> Array:
         """T = 1/2 sum_b xi^T M_b xi (eq. 3.111)."""
         return sum(0.5 * np.vecdot(t.velocity, t.momentum) for t in self.inertia_terms)
+
+    def kinetic_change(self, v: Array, later: Array) -> Array:
+        """T with the velocities ``later`` less T with v, without the rounding of their sizes; nothing is moved by time."""
+        total = as_array(0.0)
+        for t in self.inertia_terms:
+            mean, change = (substitute(t.velocity, self.v, x) for x in (0.5 * (v + later), later - v))
+            total = total + np.vecdot(mean, np.matvec(t.matrix, change))
+        return total
 
     def acceleration_energy(self, a: Array) -> Array:
         """S = sum_b 1/2 tr(G'' M_b' G''^T) (eq. 3.113), and a term with the same gradient for inertia in joints."""
@@ -303,8 +311,16 @@ class EquationTerms:
 
     def power(self, u: Array) -> dict[str, Array]:
         """Power of the inputs, of what resists and of all other forces."""
-        forces = {"input": self.input_force(u), "dissipated": self.dissipation_force, "supplied": self.supplied_force}
-        return {name: np.vecdot(self.v, force) for name, force in forces.items()}
+        forces = {"input": self.input_force(u), "supplied": self.supplied_force}
+        powers = {name: np.vecdot(self.v, force) for name, force in forces.items()}
+        return {"input": powers["input"], "dissipated": self._dissipated(), "supplied": powers["supplied"]}
+
+    def _dissipated(self) -> Array:
+        """v . f^D, where the velocities of ports are rows v without the rows."""
+        if self.description.time is not None or self.description.basis is not None:
+            return np.vecdot(self.v, self.dissipation_force)
+        parts = [(t.port.velocity, t.resistance) for t in self.elements]
+        return sum((np.vecdot(w, force) for w, force in parts if force is not None), as_array(0.0))
 
     @property
     def is_conservative(self) -> bool:

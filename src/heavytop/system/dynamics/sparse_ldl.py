@@ -72,15 +72,17 @@ def dependent_rows(rows: Floats) -> Flags:
     return np.max(np.abs(left[:, rank:]), axis=1, initial=0.0) > 1e-6
 
 
-def minimum_degree(neighbours: list[set[int]], chosen: Iterable[int]) -> list[int]:
+def minimum_degree(neighbours: list[set[int]], chosen: Iterable[int], last: bool = False) -> list[int]:
     """The chosen nodes of a graph in the order of least fill-in: always one with the fewest neighbours; ``neighbours`` are used up.
+
+    Of several it is the first, or the ``last``: in a mass matrix a joint next to the leaves, so that rows of points there stay sparse.
 
     >>> minimum_degree([{1, 2}, {0}, {0}], range(3))
     [1, 0, 2]
     """
     left, order = set(chosen), []
     while left:
-        k = min(left, key=lambda i: (len(neighbours[i]), i))
+        k = min(left, key=lambda i: (len(neighbours[i]), -i if last else i))
         left.discard(k)
         order.append(k)
         for i in neighbours[k]:
@@ -110,7 +112,9 @@ class SparseLDL:
         diagonal = [row.get(i, self._zero) for i, row in enumerate(self.rows)]
         scales = None if groups is None else guarded_scales(diagonal, groups)
         self.near = casadi.SX(0.0)
-        self.order = self._minimum_degree()
+        self.order = minimum_degree(
+            [set(row) - {i} for i, row in enumerate(self.rows)], range(self.n), last=groups is None
+        )
         self.inverse_pivots: dict[int, casadi.SX] = {}
         self.factors: dict[int, dict[int, casadi.SX]] = {}
         active = [dict(row) for row in self.rows]
@@ -137,10 +141,6 @@ class SparseLDL:
         regular = pivot > RANK_TOLERANCE * scale
         self.near = casadi.logic_or(self.near, casadi.logic_and(regular, pivot < NEAR * scale))
         return casadi.if_else(regular, 1.0 / casadi.if_else(regular, pivot, 1.0), 0.0)
-
-    def _minimum_degree(self) -> list[int]:
-        """Elimination order by least number of neighbours at each stage."""
-        return minimum_degree([set(row) - {i} for i, row in enumerate(self.rows)], range(self.n))
 
     def solve_column(self, column: dict[int, Any]) -> dict[int, Any]:
         """x with M x = column, both as sparse dictionaries index -> expression."""
