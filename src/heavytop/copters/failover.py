@@ -93,6 +93,8 @@ class Failover(Wrapper):
         failing = [*((k,) for k in range(nu)), *self.pairs]
         self.hopeless = [some for some in failing if not remaining(vehicle, *some).holds_position]
         """Rotors without which the vehicle does not hold its position."""
+        if nu == 4:  # without a single one it may fall until it spins fast enough
+            self.hopeless = [some for some in self.hopeless if len(some) == 2]
         if nu == 4:
             spinning = [some for some in failing if len(some) == 1 or some not in self.hopeless]
             self.laws = {some: DeadRotorLaw(vehicle, some) for some in spinning}

@@ -155,8 +155,9 @@ HEAVY, EVEN = 0.7, 0.5
 """Sums of the thrusts of a stuck rotor and the opposite one per weight: largest in the relative equilibrium, and that which does not accelerate the
 spin: above 10 rad/s it changes from the first to the second."""
 DIRECTION, RATE, EFFORT = 60.0, 0.02, 6e-4
-"""Weights of the direction, of p and q, and of the angular acceleration by the inputs. With two dead rotors one input, at the frequency of the spin,
-balances a steady moment only together with a nutation of several rad/s: a large weight of p and q would oppose it, and wind tilt the vehicle."""
+"""Weights of the direction, of p and q, and of the angular acceleration by the inputs. With two dead rotors one input at
+the frequency of the spin balances a steady moment only together with a nutation of several rad/s: a large weight of p and q would oppose it, and
+wind tilt the vehicle."""
 STIFFNESS, DAMPING = 2.5, 5.2
 """Position loop, 1/s^2 and 1/s."""
 REACH, FAST, LEAN = 1.5, 2.0, 0.85
@@ -209,11 +210,10 @@ class DeadRotorLaw(FeedbackLaw):
             return 0.0 * r
         weight = self._weight
         # with the thrust of hovering no moment is left; with more the opposite rotor makes less, so that the weight is not exceeded;
-        # a fast spin balances more of it, up to that which does not accelerate the spin,
-        # a faster one even more, which brakes the spin
+        # a fast spin balances more of it, up to that which does not accelerate the spin
         share = IDLE + FASTER * within((np.abs(r) - 25.0) / 25.0, 0.0, 2.0)
         most = HEAVY + (EVEN - HEAVY) * within((np.abs(r) - 10.0) / 15.0, 0.0, 1.0)
-        most = most + FASTER * within((np.abs(r) - 50.0) / 25.0, 0.0, 1.0)
+        most = most + FASTER * within((np.abs(r) - 50.0) / 25.0, 0.0, 1.0)  # brakes the spin
         idle = np.minimum(share * np.maximum(weight - 4 * stuck, 0.0), most * weight - 2 * stuck)
         return np.maximum(idle, -stuck) * within((np.abs(r) - 3.0) / 10.0, 0.0, 1.0)
 

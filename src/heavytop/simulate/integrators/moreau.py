@@ -246,15 +246,19 @@ class _Step:
         (v_1,) = plant.kept(v_1)
         end = plant.retract(begin, plant.displacement(h, (1.0,), [plant.at(begin.replaced(v=v_1), 0.0).rates]))
         normal, friction = self.work(after, after, found)
-        new = (end.replaced(v=v_1), vector(*presses), np.zeros(solver.count), found / h, found)
-        new = (*new, vector(normal, friction, as_array(0.0)), missed)
-        old = (begin, held, slid, steady, lam, work, residual)
         (rests,) = plant.kept(np.where(still, 1.0, 0.0))
-        chosen = [
-            plant.chosen(rests > 0.0, a, b) if isinstance(a, PlantState) else np.where(rests > 0.0, a, b)
-            for a, b in zip(new, old, strict=True)
-        ]
-        return [rests, *chosen]
+        new = (
+            vector(*presses),
+            np.zeros(solver.count),
+            found / h,
+            found,
+            vector(normal, friction, as_array(0.0)),
+            missed,
+        )
+        old = (held, slid, steady, lam, work, residual)
+        chosen = [np.where(rests > 0.0, a, b) for a, b in zip(new, old, strict=True)]
+        end = plant.chosen(rests > 0.0, end.replaced(v=v_1), begin)
+        return [rests, end, *chosen]
 
     def span(
         self,
