@@ -523,6 +523,20 @@ def test_inverted_start_with_little_thrust(quad: ht.Model) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("spin", [11.0, -15.0])
+def test_a_spinning_weak_vehicle_recovers(quad: ht.Model, spin: float) -> None:
+    """Over a move of 0.05 s it turns by 0.5 rad and more: inputs of the start of the move push in wrong directions, and it falls 400 m and more."""
+    ahead = control.mpc(quad, limits=(0.0, 1.6 * quad.mass * 9.81 / 4))
+    start = quad.integrate(quad.neutral(), np.array([0.0, 0, 0, 1.7, 0, 0]), 1.0)
+    run = ht.simulate(
+        quad, (start, np.array([-2.7, 0.3, 0.2, -3.6, -0.3, spin])), 14.0, 0.01, control=ahead, control_step=0.05
+    )
+    assert np.abs(quad.difference(quad.neutral(), run.q[-1])).max() < 1e-2
+    assert run.q[:, 2].min() > -60.0
+    assert ahead.lost == 0
+
+
+@pytest.mark.thorough
 def test_a_lost_motion_is_reported(quad: ht.Model) -> None:
     """Less thrust than weight: hover is impossible, and the fall is reported once."""
     heavy = quad.mass * 9.81 / 4
