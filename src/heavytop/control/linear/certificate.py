@@ -328,11 +328,11 @@ def _proved_in(field: _JointField | BodyField, P: np.ndarray, radius: float, mos
         return False, 0
     weight = np.sum(np.abs(to_x[field.boxed, -k:]) / np.linalg.norm(to_x[field.boxed], axis=1)[:, None], axis=0)
     centre, half = np.zeros((1, k)), np.full((1, k), radius)
-    count = 0
+    count, together = 0, max(1, TOGETHER // 2 ** int(np.isfinite(field.room).sum()))
     while len(centre):
         open_ = []
-        for first in range(0, len(centre), TOGETHER):
-            c, h = centre[first : first + TOGETHER], half[first : first + TOGETHER]
+        for first in range(0, len(centre), together):
+            c, h = centre[first : first + together], half[first : first + together]
             count += len(c)
             M, rest = enclosure(c, h)
             middle, few = np.mean(M, axis=1), np.flatnonzero(np.linalg.norm(c, axis=1) <= radius)[::RARELY]
