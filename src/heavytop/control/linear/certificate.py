@@ -338,9 +338,12 @@ def _proved_in(field: _JointField | BodyField, P: np.ndarray, radius: float, mos
             middle, few = np.mean(M, axis=1), np.flatnonzero(np.linalg.norm(c, axis=1) <= radius)[::RARELY]
             if count > most or np.any(_localised(middle[few], radius, c[few], 0 * h[few])[1] > rest[few]):
                 return False, count
-            forms = _localised(middle, radius, c, h)[0]
-            tops = np.linalg.eigvalsh(M + forms[:, None])
-            open_.append(np.max(tops, axis=(1, 2)) + rest + ROUNDING * np.max(np.abs(tops), axis=(1, 2)) >= 0)
+            forms, tops = _localised(middle, radius, c, h)
+            fails = tops + rest >= 0  # the mean fails: one of the matrices does
+            j = np.flatnonzero(~fails)
+            tops = np.linalg.eigvalsh(M[j] + forms[j, None])
+            fails[j] = np.max(tops, axis=(1, 2)) + rest[j] + ROUNDING * np.max(np.abs(tops), axis=(1, 2)) >= 0
+            open_.append(fails)
         kept = np.concatenate(open_)
         centre, half = centre[kept], half[kept].copy()
         rows, i = np.arange(len(centre)), np.argmax(half * weight, axis=1)
