@@ -360,7 +360,7 @@ def _negative(M: np.ndarray, rest: np.ndarray) -> np.ndarray:
     negative = np.ones(M.shape[:-2], dtype=bool)
     for k in range(n):
         negative &= left[k, k] < 0
-        row = left[k, k + 1 :] / np.where(negative, left[k, k], -1.0)
+        row = left[k, k + 1 :] / np.where(negative, left[k, k], -np.inf)
         left[k + 1 :, k + 1 :] -= left[k + 1 :, k, None] * row
     return negative
 
