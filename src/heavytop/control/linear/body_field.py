@@ -16,6 +16,9 @@ than minus this sum. Bounds of the second derivatives along a unit direction: 1 
     2 c + 10 t^2 c' + 4 t^4 c'' <= (1 / 6 + 10 x / (12 (1 - x)) + 8 x^2 / (12 (1 - x)^2)) / (1 - x),
 
 as c(s) = sum_k 2 Z_k s^(k - 1) / (2 pi)^(2 k) with Z_k = sum_n n^(-2 k) <= pi^2 / 6.
+
+Limits leave u_R - u = Theta K (r, phi, E^T w, omega) with diagonal Theta, in every box between bounds of its entries and 1. M is affine in them,
+so that the vertices suffice.
 """
 
 from __future__ import annotations

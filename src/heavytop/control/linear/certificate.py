@@ -503,7 +503,7 @@ def _decreasing(field: _JointField | BodyField, P: np.ndarray) -> float:
 
 
 def _weakened(field: BodyField, cost: np.ndarray, radius: float, smaller: bool) -> tuple[np.ndarray, float]:
-    """P <= cost of the loop with the share of its gains for which the bounds of V' at points of the ball are least, and the radius.
+    """P <= cost of the loop with the share of its gains for which the bounds of V' in small boxes of the ball are least, and the radius.
 
     With ``smaller`` the radius is reduced until these bounds are negative: less of the demands is lost in a smaller ball.
     """
@@ -520,9 +520,9 @@ def _weakened(field: BodyField, cost: np.ndarray, radius: float, smaller: bool) 
         for i, P in enumerate(forms):
             enclosure = field.enclosure(*_transformed(field, P), radius, field.cell)
             if enclosure is not None:
-                M = enclosure(radius * z, 0 * z)[0]
-                added = _localised(np.mean(M, axis=1), radius, radius * z, 0 * z)[0]
-                tops[i] = np.max(np.linalg.eigvalsh(M + added[:, None])[:, :, -1])
+                M, rest = enclosure(radius * z, half := np.full_like(z, EXTENT * radius))
+                added = _localised(np.mean(M, axis=1), radius, radius * z, half)[0]
+                tops[i] = np.max(np.linalg.eigvalsh(M + added[:, None])[:, :, -1] + rest[:, None])
         best = int(np.argmin(tops))
         if tops[best] < 0 or not smaller:
             return forms[best], radius
@@ -531,6 +531,8 @@ def _weakened(field: BodyField, cost: np.ndarray, radius: float, smaller: bool) 
 
 SHARES = (1.0, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 """Shares of the gains whose forms V are tried for a body with limits."""
+EXTENT = 0.03
+"""Half width of the boxes in which they are compared, per radius."""
 
 
 def _improved(field: _JointField, cost: np.ndarray, largest: float) -> tuple[np.ndarray, float]:
