@@ -249,7 +249,9 @@ def test_regions_of_default_weights() -> None:
         found = control.certificate(control.lqr(model, model.neutral()), radius=radius)
         assert found.counterexamples(1_000_000) == 0
         assert np.max(np.linalg.eigvalsh(found.P - found.cost)) < 1e-9 * np.max(found.cost)
-        assert radius > 0.19 * found.sampled_radius(step=step)  # this radius grows in steps of 15 %: 20 % of that of the page, in steps of 5 %
+        assert radius > 0.19 * found.sampled_radius(
+            step=step
+        )  # this radius grows in steps of 15 %: 20 % of that of the page, in steps of 5 %
 
 
 @pytest.mark.slow

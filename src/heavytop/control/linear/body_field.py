@@ -153,7 +153,9 @@ class BodyField:
         left = np.sqrt(np.maximum(radius**2 * (1 + 1e-6) - inner, 0.0))
         turned = radius * np.linalg.norm(h @ np.abs(back.T), axis=1) * float(np.linalg.norm(to_x[W], 2)) * (1 + 1e-6)
         value = np.matvec(gains[:, :, PHI], c)
-        extent = np.matvec(np.abs(gains[:, :, PHI]), h) + np.linalg.norm(gains[:, :, : PHI.start], axis=2) * left[:, None]
+        extent = (
+            np.matvec(np.abs(gains[:, :, PHI]), h) + np.linalg.norm(gains[:, :, : PHI.start], axis=2) * left[:, None]
+        )
         extent += np.linalg.norm(speed, axis=1) * turned[:, None]
         down, up = np.maximum(extent + value, 1e-300), np.maximum(extent - value, 1e-300)
         return np.minimum(1.0, np.minimum(self.below / down, self.above / up) * (1 - 1e-9))

@@ -465,7 +465,9 @@ def certificate(
     largest = _decreasing(field, cost)
     if isinstance(field, _JointField) and (radius is None or radius >= largest):
         P, largest = _improved(field, cost, largest)
-    elif isinstance(field, BodyField) and np.any((radius or largest) * field.reach(_transformed(field, cost)[1]) >= field.room):
+    elif isinstance(field, BodyField) and np.any(
+        (radius or largest) * field.reach(_transformed(field, cost)[1]) >= field.room
+    ):
         P, largest = _weakened(field, cost, largest if radius is None else radius, radius is None)
     if radius is not None:
         proved, count = _proved(field, P, radius, most)
