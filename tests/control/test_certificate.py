@@ -142,12 +142,12 @@ def test_a_region_of_a_body_whose_inputs_reach_their_limits(hovering: control.Li
     craft = hovering.model
     cost = control.Weights(places=[1, 1, 1, 20, 20, 5], speeds=[2, 2, 2, 1, 1, 1], inputs=1.0)
     limited = control.lqr(craft, craft.neutral(), cost=cost, limits=(0.0, 8.8))
-    found = limited.certified_region(radius=0.7)
+    found = limited.certified_region(radius=1.0)
     assert found.counterexamples(100_000) == 0
     field = found._field
     assert isinstance(field, BodyField)
     u = limited(0.0, *field.states(found._states(2000, found.radius, 0, found.P)))
-    assert np.mean(np.any(u <= 0.0, axis=1)) > 0.05
+    assert np.mean(np.any(u <= 0.0, axis=1)) > 0.02
     with pytest.raises(ControlError, match="not proven: .*; input '.*' may reach a limit from a radius of"):
         limited.certified_region(radius=1.4, boxes=100)
     reverse = BodyField(limited)

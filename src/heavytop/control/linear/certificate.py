@@ -432,7 +432,8 @@ def certificate(
     ----------
     law : law made by :func:`.lqr`, with its limits: for sliding and turning joints, or for one free body.
     radius : radius to prove, in the norm of the cost; None: search for a large one. The form V of joints is that of the cost, or, in a search
-        and where the cost would increase at a state of this radius, one that decreases at random states of a larger region.
+        and where the cost would increase at a state of this radius, one that decreases at random states of a larger region; that of a body
+        whose inputs may reach their limits is the cost of its loop with a share of the gains.
     uncertain : parameters of joints and bodies and their bounds, for example ``{"m_p": (0.09, 0.11)}``: the proof holds for all of them.
     boxes : largest number of boxes of one attempt; None: 400,000 for joints, 40,000 for a body.
 
