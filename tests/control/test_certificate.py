@@ -5,11 +5,12 @@ from __future__ import annotations
 import casadi
 import numpy as np
 import pytest
+from scipy.linalg import solve_continuous_lyapunov
 
 import heavytop as ht
 from heavytop import control
 from heavytop.control.linear.body_field import BodyField
-from heavytop.control.linear.certificate import _field_of, _localised, _proved
+from heavytop.control.linear.certificate import _field_of, _localised, _proved, _transformed
 from heavytop.control.linear.interval_slopes import Interval, Slope, slopes_of
 from heavytop.copters import multicopter, quadcopter, ring, tricopter
 from heavytop.errors import ControlError, UnknownNameError
@@ -137,17 +138,48 @@ def test_the_matrix_of_a_body_bends_less_than_its_bound(hovering: control.Linear
 
 
 @pytest.mark.thorough
-def test_limits_of_a_body_are_not_reached_in_its_region(hovering: control.LinearQuadratic) -> None:
+def test_a_region_of_a_body_whose_inputs_reach_their_limits(hovering: control.LinearQuadratic) -> None:
     craft = hovering.model
     cost = control.Weights(places=[1, 1, 1, 20, 20, 5], speeds=[2, 2, 2, 1, 1, 1], inputs=1.0)
     limited = control.lqr(craft, craft.neutral(), cost=cost, limits=(0.0, 8.8))
-    found = limited.certified_region(radius=0.2)
-    q, v = found._field.states(found._states(2000, found.radius, 0, found.P))
-    u = limited(0.0, q, v)
-    assert u.min() > 0.0
-    assert u.max() < 8.8
-    with pytest.raises(ControlError, match="not proven: input '.*' may reach a limit from a radius of .* free body"):
-        limited.certified_region(radius=1.1)
+    found = limited.certified_region(radius=1.0)
+    assert found.counterexamples(100_000) == 0
+    field = found._field
+    assert isinstance(field, BodyField)
+    u = limited(0.0, *field.states(found._states(2000, found.radius, 0, found.P)))
+    assert np.mean(np.any(u <= 0.0, axis=1)) > 0.02
+    with pytest.raises(ControlError, match="not proven: .*; input '.*' may reach a limit from a radius of"):
+        limited.certified_region(radius=1.4, boxes=100)
+    reverse = BodyField(limited)
+    reverse.K = -reverse.K
+    assert not _proved(reverse, found.P, found.radius, 5000)[0]
+    tight = BodyField(limited)
+    tight.below = tight.room = 0.3 * tight.below  # S and x' of another vehicle: the proof depends on the limits
+    assert not _proved(tight, found.P, found.radius, 5000)[0]
+    tight.below = tight.room = -tight.below  # hovering demands less than the lower limit
+    assert not _proved(tight, found.P, 1e-3, 5000)[0]
+
+
+@pytest.mark.thorough
+def test_least_shares_of_demands_hold_at_random_states(hovering: control.LinearQuadratic) -> None:
+    """The share that the limits leave of every demand in a small box; bounds without the extent of the box would fail."""
+    craft, rng = hovering.model, np.random.default_rng(3)
+    field = BodyField(control.lqr(craft, craft.neutral(), limits=(0.0, 8.8)))
+    _, to_x = _transformed(field, solve_continuous_lyapunov(field.linear().T, -field.cost_rate))
+    tightest = np.inf
+    for _ in range(30):
+        c, h = rng.uniform(-0.5, 0.5, (1, 3)), rng.uniform(0, 0.2, (1, 3))
+        z = c + h * rng.uniform(-1, 1, (500, 3))
+        rest = rng.standard_normal((500, 9))
+        rest *= np.sqrt(np.maximum(1.0 - np.sum(z**2, axis=1), 0.0) / np.sum(rest**2, axis=1))[:, None]
+        y = np.concatenate([rest, z], axis=1)[np.sum(z**2, axis=1) < 1.0]
+        x = y @ to_x.T
+        demands = np.matvec(field.gains(x[:, 9:]), x)
+        shares = np.clip(demands, -field.above, field.below) / demands
+        kept = field._kept(to_x, 1.0, c, h)
+        assert np.all(shares >= kept * (1 - 1e-9))
+        tightest = min(tightest, float(np.min(shares / kept)))
+    assert tightest < 1.5
 
 
 @pytest.mark.thorough
@@ -217,7 +249,9 @@ def test_regions_of_default_weights() -> None:
         found = control.certificate(control.lqr(model, model.neutral()), radius=radius)
         assert found.counterexamples(1_000_000) == 0
         assert np.max(np.linalg.eigvalsh(found.P - found.cost)) < 1e-9 * np.max(found.cost)
-        assert radius > 0.19 * found.sampled_radius(step=step)
+        assert radius > 0.19 * found.sampled_radius(
+            step=step
+        )  # this radius grows in steps of 15 %: 20 % of that of the page, in steps of 5 %
 
 
 @pytest.mark.slow

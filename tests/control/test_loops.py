@@ -180,3 +180,63 @@ def test_a_loop_shows_its_sizes() -> None:
         repr(FeedbackLoop(np.zeros((2, 2)), np.zeros((2, 1)), np.zeros((1, 2)), ("a", "b"), ("u",), "x"))
         == "FeedbackLoop('x': 2 states, 1 input)"
     )
+
+
+def test_margins_of_loops_with_fast_poles_and_with_modes_that_ring() -> None:
+    """The delay margin is the delay at which the loop of the same gain is neutral, by the delay's own rational approximation."""
+
+    def growth(loop: control.FeedbackLoop, delay: float, count: int = 60) -> float:
+        """Largest growth rate of the loop with a delay, as ``count`` equal lags in a row."""
+        n, size = len(loop.A), len(loop.A) + count
+        whole = np.zeros((size, size))
+        whole[:n, :n], whole[:n, -1:] = loop.A, -loop.B
+        whole[n, :n], rate = loop.K[0], count / delay
+        whole[n] *= rate
+        for k in range(n, size):
+            whole[k, k] = -rate
+            if k > n:
+                whole[k, k - 1] = rate
+        return float(np.max(np.real(np.linalg.eigvals(whole))))
+
+    arm = ht.System(gravity=(0, 0, -9.81), name="rotary pendulum with a fast pole")
+    arm.body("arm", joint=ht.Revolute("z"), inertia=ht.Inertia(0.2, com=(0.1, 0, 0), moment_at_com=(1e-4, 8e-4, 8e-4)))
+    rod = ht.Inertia(0.1, com=(0, 0, 0.12), moment_at_com=(5e-4, 5e-4, 1e-5))
+    arm.body("rod", parent="arm", at=(0.2, 0, 0), joint=ht.Revolute("x"), inertia=rod)
+    arm.input("motor", ht.JointForce("arm"))
+    crane = ht.System(gravity=(0, 0, -9.81), name="crane with two hooks")
+    crane.body("trolley", joint=ht.Prismatic("x"), inertia=ht.Inertia(50.0))
+    crane.body("hook", parent="trolley", joint=ht.Revolute("y"), inertia=ht.Inertia(5.0, com=(0, 0, -3)))
+    crane.body("load", parent="hook", at=(0, 0, -3), joint=ht.Revolute("y"), inertia=ht.Inertia(20.0, com=(0, 0, -1.5)))
+    crane.input("drive", ht.JointForce("trolley"))
+    for system, step, weights in ((arm, 1e-5, [10, 20, 1, 9]), (crane, 1e-3, [10, 10, 10, 1, 1, 1])):
+        model = system.derive()
+        law = control.lqr(model, model.neutral(), Q=np.diag(np.array(weights, dtype=float)), step=step)
+        found = law.margins().delay
+        assert found < 0.5
+        assert growth(law.loop(), 0.9 * found) < 0 < growth(law.loop(), 1.1 * found)
+
+
+def test_directions_of_several_deviations_that_no_input_reaches() -> None:
+    """Wheels turn a satellite, but not its angular momentum: no deviation is beyond reach alone."""
+    satellite = ht.System(gravity=(0, 0, 0), name="satellite")
+    satellite.body("hull", joint=ht.Revolute("z"), inertia=ht.Inertia(10.0, moment_at_com=(1.0, 1.4, 0.8)))
+    wheel = ht.Inertia(0.5, moment_at_com=(0.006, 0.006, 0.01))
+    satellite.body("wheel", parent="hull", joint=ht.Revolute("z"), inertia=wheel)
+    satellite.input("motor", ht.JointForce("wheel"))
+    model = satellite.derive()
+    with pytest.raises(
+        ControlError, match=r"no input reaches some combinations of 'hull\.angle', 'wheel\.angle', 'hull\.rate', 'wheel"
+    ):
+        control.lqr(model, np.zeros(2))
+    assert np.sum(np.real(control.lqr(model, np.zeros(2), ignore=["wheel"]).poles()) < -0.1) == 2
+    with pytest.raises(ControlError, match=r"all deviations of 'satellite' are ignored"):
+        control.lqr(model, np.zeros(2), ignore=["hull", "wheel"])
+
+
+def test_controllers_without_a_loop_state_where_it_is(cart: ht.Model) -> None:
+    late = control.Delayed(control.lqr(cart, [0, 0]), samples=1, start=([0, 0], [0, 0]))
+    with pytest.raises(ControlError, match=r"Delayed has no loop: take the law inside: controller\.law\.loop\(\)"):
+        late.loop()
+    assert late.law.loop().states == ("x.x", "theta.angle", "x.v_x", "theta.rate")
+    with pytest.raises(ControlError, match=r"has no loop: .* control\.lqr\(model, reference\)\.loop\(\)"):
+        control.mpc(cart, [0, 0], limits=(-5, 5)).loop()

@@ -53,6 +53,15 @@ def test_spins_that_cannot_turn_the_hull_raise(signs: list[int], advice: str) ->
         read_airframe(file)
 
 
+def test_torques_of_an_inclined_rotor_are_those_about_the_centre_of_mass() -> None:
+    """A rotor that is tilted across its arm turns the hull by its force: the message names the side to which it turns it."""
+    craft = rotors([1, -1, 1, -1])
+    x, y, _ = craft[0].at
+    craft[0] = Rotor(craft[0].at, axis=(0.3 * np.sign(y), -0.3 * np.sign(x), 1.0), drag_ratio=0.02, thrust=(0.0, 6.0))
+    with pytest.raises(ModelError, match=r"rotor 3 is positive, the torque of rotors 1, 2, 4 is negative"):
+        multicopter(craft, 0.9, (0.008, 0.008, 0.014))
+
+
 def test_rotors_that_cannot_carry_the_hull_raise() -> None:
     moment = (0.008, 0.008, 0.014)
     with pytest.raises(ModelError, match=r"at most 8 N of its weight of 8.829 N. Give them more thrust"):

@@ -51,7 +51,8 @@ def check_hover(name: str, rotors: Sequence[Rotor], weight: float, com: Any = (0
         raise ModelError(f"the rotors of {name!r} cannot carry it: {_reason(rotors, com, W, low, high, weight)}")
     if W.shape[1] < 4 or not any(rotor.drag_ratio for rotor in rotors) or _turning(W, low, high, weight) > margin:
         return
-    spins = {sign: [k for k, r in enumerate(rotors, 1) if r.drag_ratio * sign > 0] for sign in (1, -1)}
+    turns = W[5] if W.shape[1] == len(rotors) else [rotor.drag_ratio for rotor in rotors]
+    spins = {sign: [k for k, turn in enumerate(turns, 1) if turn * sign > 0] for sign in (1, -1)}
     listed = ", ".join(
         f"the torque of {_numbered(spins[sign])} is {word}"
         for sign, word in ((1, "positive"), (-1, "negative"))

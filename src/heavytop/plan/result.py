@@ -60,7 +60,7 @@ class GuessCosts:
 
     Attributes
     ----------
-    costs : from each guess, the default one first; infinite without a plan. best : index of the guess of the returned plan.
+    costs : from each guess, on coarse tolerances, the default one first; infinite without a plan. best : index of the guess of the returned plan.
     """
 
     costs: tuple[float, ...]
@@ -68,7 +68,7 @@ class GuessCosts:
 
     def __str__(self) -> str:
         costs = ", ".join(f"{cost:.4g}" if np.isfinite(cost) else "none" for cost in self.costs)
-        return f"best of {len(self.costs)} starts: number {self.best + 1}; costs {costs}"
+        return f"best of {len(self.costs)} starts: number {self.best + 1}; costs before refinement {costs}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,6 +126,10 @@ class BaseController(Value, ABC):
         """A law and a regulator have margins; anything else raises a ControlError."""
         raise self._without("margins")
 
+    def loop(self, *given: Any, **named: Any) -> Any:
+        """A law and a regulator have a linearised loop; anything else raises a ControlError."""
+        raise self._without("loop")
+
     def _without(self, what: str) -> ControlError:
         if self.host is not None:
             return ControlError(
@@ -133,7 +137,8 @@ class BaseController(Value, ABC):
                 f"is the regulator: control.lqr(model, reference).{what}()."
             )
         law = self.law
-        how = f"take the law inside: controller.law.{what}()" if hasattr(type(law), "symbols") else "simulate it"
+        has = getattr(type(law), what, None) not in (None, getattr(BaseController, what))
+        how = f"take the law inside: controller.law.{what}()" if has else "simulate it"
         return ControlError(
             f"{type(self).__name__} has no {what}: {how}, or linearise the whole loop: control.linearize(plant, controller, q)."
         )

@@ -16,6 +16,9 @@ than minus this sum. Bounds of the second derivatives along a unit direction: 1 
     2 c + 10 t^2 c' + 4 t^4 c'' <= (1 / 6 + 10 x / (12 (1 - x)) + 8 x^2 / (12 (1 - x)^2)) / (1 - x),
 
 as c(s) = sum_k 2 Z_k s^(k - 1) / (2 pi)^(2 k) with Z_k = sum_n n^(-2 k) <= pi^2 / 6.
+
+Limits leave u_R - u = Theta K (r, phi, E^T w, omega) with diagonal Theta, in every box between bounds of its entries and 1. M is affine in them,
+so that the vertices suffice.
 """
 
 from __future__ import annotations
@@ -63,9 +66,10 @@ class BodyField:
         self.turn_R = hull.motion(self.q_R, np.zeros(6)).R
         u_R, self.K = law._inputs(np.zeros(1))[0], law.gains[0]
         self.carrying = hull.wrenches[:3] @ u_R
-        self.room = np.full(len(u_R), np.inf)
+        self.below = self.above = np.full(len(u_R), np.inf)
         if law._bounds is not None:
-            self.room = np.minimum(u_R - law._bounds[0], law._bounds[1] - u_R)
+            self.below, self.above = u_R - law._bounds[0], law._bounds[1] - u_R
+        self.room = np.minimum(self.below, self.above)
         principal = np.linalg.eigvalsh(hull.moment)
         self.gyration = hull.moment - principal[1] * np.eye(3)
         self.cost_rate = law.cost_rate[np.ix_(FROM_PLACES, FROM_PLACES)]
@@ -114,11 +118,16 @@ class BodyField:
 
     # --- proof ----------------------------------------------------------------------------------------------------------------
 
-    def matrix(self, phi: np.ndarray, zeta: np.ndarray) -> np.ndarray:
-        """S (rows, 12, 12) for phi and zeta (rows, 3)."""
-        hull, K, E = self.hull, self.K[:, FROM_PLACES], so3.exp(phi)
+    def gains(self, phi: np.ndarray) -> np.ndarray:
+        """Gains (rows, nu, 12) for deviations x."""
+        K = self.K[:, FROM_PLACES]
         gains = np.tile(K, (len(phi), 1, 1))
-        gains[:, :, W] = K[:, W] @ E.swapaxes(1, 2)
+        gains[:, :, W] = K[:, W] @ so3.exp(phi).swapaxes(1, 2)
+        return gains
+
+    def matrix(self, phi: np.ndarray, zeta: np.ndarray, share: float = 1.0) -> np.ndarray:
+        """S (rows, 12, 12) for phi and zeta (rows, 3), with a share of the gains."""
+        hull, E, gains = self.hull, so3.exp(phi), share * self.gains(phi)
         M = np.zeros((len(phi), 12, 12))
         M[:, R, W] = self.turn_R
         M[:, W] = -E @ (hull.wrenches[:3] @ gains) / hull.mass
@@ -129,12 +138,30 @@ class BodyField:
         M[:, PHI, OMEGA] = so3.tangent_inverse(phi)
         return M
 
-    def linear(self) -> np.ndarray:
-        """S (12, 12) at the set point."""
-        return self.matrix(np.zeros((1, 3)), np.zeros((1, 3)))[0]
+    def linear(self, share: float = 1.0) -> np.ndarray:
+        """S (12, 12) at the set point, with a share of the gains."""
+        return self.matrix(np.zeros((1, 3)), np.zeros((1, 3)), share)[0]
+
+    def _kept(self, to_x: np.ndarray, radius: float, c: np.ndarray, h: np.ndarray) -> np.ndarray:
+        """Least shares (rows, nu) of the demands K x that the limits leave for y in the ball and in boxes with centres c and half widths h.
+
+        A demand is its value at c up to the extent of the box, of the other coordinates in the ball and of E^T w as E changes by no more than phi.
+        """
+        back, speed = to_x[PHI, PHI], self.K[:, FROM_PLACES][:, W]
+        gains = self.gains(c @ back.T) @ to_x
+        inner = np.sum(np.maximum(np.abs(c) - h, 0.0) ** 2, axis=1)
+        left = np.sqrt(np.maximum(radius**2 * (1 + 1e-6) - inner, 0.0))
+        turned = radius * np.linalg.norm(h @ np.abs(back.T), axis=1) * float(np.linalg.norm(to_x[W], 2)) * (1 + 1e-6)
+        value = np.matvec(gains[:, :, PHI], c)
+        extent = (
+            np.matvec(np.abs(gains[:, :, PHI]), h) + np.linalg.norm(gains[:, :, : PHI.start], axis=2) * left[:, None]
+        )
+        extent += np.linalg.norm(speed, axis=1) * turned[:, None]
+        down, up = np.maximum(extent + value, 1e-300), np.maximum(extent - value, 1e-300)
+        return np.minimum(1.0, np.minimum(self.below / down, self.above / up) * (1 - 1e-9))
 
     def _bend(self, to_y: np.ndarray, to_x: np.ndarray, turn: float) -> float:
-        """Bound of the second derivative of M along a unit direction of phi, up to |phi| = turn."""
+        """Bound of the second derivative of M along a unit direction of phi, up to |phi| = turn, for all shares of the demands."""
         hull, K = self.hull, self.K[:, FROM_PLACES].copy()
         x = (turn / (2 * np.pi)) ** 2
         rate = (1 / 6 + 10 * x / (12 * (1 - x)) + 8 * x * x / (12 * (1 - x) ** 2)) / (1 - x)
@@ -146,27 +173,44 @@ class BodyField:
             return float(np.linalg.norm(to_y[:, rows], 2) * np.linalg.norm(block @ to_x[columns], 2))
 
         pushing, turning = hull.wrenches[:3] / hull.mass, np.linalg.solve(hull.moment, hull.wrenches[3:])
-        found = size(W, pushing @ K) + size(W, so3.wed(self.carrying) / (3 * hull.mass), PHI)
-        found += 4 * float(np.linalg.norm(pushing @ speed, 2)) * size(W, np.eye(3), W)
-        found += float(np.linalg.norm(to_y[:, OMEGA] @ turning @ speed, 2) * np.linalg.norm(to_x[W], 2))
-        return 2 * (found + rate * size(PHI, np.eye(3), OMEGA))
+        most = 0.0
+        for shares in product(*((1.0,) if room == np.inf else (0.0, 1.0) for room in self.room)):  # norms are convex
+            pushed, turned = pushing * shares, turning * shares
+            found = size(W, pushed @ K) + 4 * float(np.linalg.norm(pushed @ speed, 2)) * size(W, np.eye(3), W)
+            found += float(np.linalg.norm(to_y[:, OMEGA] @ turned @ speed, 2) * np.linalg.norm(to_x[W], 2))
+            most = max(most, found)
+        most += size(W, so3.wed(self.carrying) / (3 * hull.mass), PHI)
+        return 2 * (most + rate * size(PHI, np.eye(3), OMEGA))
 
     def enclosure(self, to_y: np.ndarray, to_x: np.ndarray, radius: float, cell: object) -> Enclosure | None:
-        """M at the corners of boxes for all vertices of zeta, and bounds of the errors between them; None if a limit may be reached."""
+        """M at the corners of boxes for all vertices of zeta and of the shares of demands, and bounds of the errors between them."""
         back = to_x[PHI, PHI]  # phi = back y, in a cube around the ball
         turn = radius * float(np.linalg.norm(back, 2)) * (1 + 1e-6)
-        if turn >= np.pi or not np.all(radius * self.reach(to_x) * (1 + 1e-6) < self.room):
+        if turn >= np.pi or not np.all(self.room > 0):
             return None
         curved = 0.5 * self._bend(to_y, to_x, np.sqrt(3) * turn) * np.sum(back**2, axis=0) * (1 + 1e-9)
         spins = radius * np.linalg.norm(self.gyration @ to_x[OMEGA], axis=1) * (1 + 1e-6)
         moving = spins > 1e-9 * np.max(spins, initial=1e-300)
         ends = np.array([signs for signs in CORNERS if np.all(signs[~moving] > 0)]) * np.where(moving, spins, 0.0)
         spread = np.array([to_y @ (self.matrix(np.zeros((1, 3)), z[None])[0] - self.linear()) @ to_x for z in ends])
+        spread = spread + spread.swapaxes(1, 2)
+        hull = self.hull
+        turning = to_y[:, OMEGA] @ np.linalg.solve(hull.moment, hull.wrenches[3:])
 
         def at(c: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             corners = (c[:, None] + CORNERS * h[:, None]).reshape(-1, 3) @ back.T
-            M = (to_y @ self.matrix(corners, np.zeros_like(corners)) @ to_x)[:, None] + spread
-            M = (M + M.swapaxes(2, 3)).reshape(len(c), -1, 12, 12)
+            M = to_y @ self.matrix(corners, np.zeros_like(corners)) @ to_x
+            M = (M + M.swapaxes(1, 2)).reshape(len(c), 1, len(CORNERS), 12, 12)
+            lost = 1.0 - self._kept(to_x, radius, c, h)
+            limited = np.flatnonzero(np.any(lost > 0, axis=0))
+            if len(limited):
+                gains = (self.gains(corners) @ to_x)[:, limited]
+                effects = (to_y[:, W] @ (so3.exp(corners) @ hull.wrenches[:3] / hull.mass) + turning)[:, :, limited]
+                parts = effects.swapaxes(1, 2)[:, :, :, None] * gains[:, :, None]
+                parts = (parts + parts.swapaxes(2, 3)).reshape(len(c), len(CORNERS), -1, 144)
+                chosen = np.array(list(product((0.0, 1.0), repeat=len(limited)))) * lost[:, None, limited]
+                M = M + (chosen[:, None] @ parts).swapaxes(1, 2).reshape(len(c), -1, len(CORNERS), 12, 12)
+            M = (M[:, :, :, None] + spread).reshape(len(c), -1, 12, 12)
             return M, h**2 @ curved + MARGIN * np.max(np.sum(np.abs(M), axis=3), axis=(1, 2))
 
         return at

@@ -319,28 +319,27 @@ SLACK = 3
 
 def _proved_in(field: _JointField | BodyField, P: np.ndarray, radius: float, most: int, cell: Cell) -> tuple[bool, int]:
     """The same for one cell of parameters, without halving it."""
-    k, order = len(field.boxed), np.r_[np.setdiff1d(np.arange(len(P)), field.boxed), field.boxed]
-    to_y, to_x = np.zeros_like(P), np.zeros_like(P)
-    T = np.linalg.cholesky(P[np.ix_(order, order)])
-    to_y[:, order], to_x[order] = T.T, np.triu(np.linalg.inv(T).T)
+    k, (to_y, to_x) = len(field.boxed), _transformed(field, P)
     enclosure = field.enclosure(to_y, to_x, radius, cell)
     if enclosure is None:
         return False, 0
     weight = np.sum(np.abs(to_x[field.boxed, -k:]) / np.linalg.norm(to_x[field.boxed], axis=1)[:, None], axis=0)
     centre, half = np.zeros((1, k)), np.full((1, k), radius)
-    count = 0
+    count, together = 0, max(1, TOGETHER // 2 ** int(np.isfinite(field.room).sum()))
     while len(centre):
         open_ = []
-        for first in range(0, len(centre), TOGETHER):
-            c, h = centre[first : first + TOGETHER], half[first : first + TOGETHER]
+        for first in range(0, len(centre), together):
+            c, h = centre[first : first + together], half[first : first + together]
             count += len(c)
             M, rest = enclosure(c, h)
             middle, few = np.mean(M, axis=1), np.flatnonzero(np.linalg.norm(c, axis=1) <= radius)[::RARELY]
             if count > most or np.any(_localised(middle[few], radius, c[few], 0 * h[few])[1] > rest[few]):
                 return False, count
-            forms = _localised(middle, radius, c, h)[0]
-            tops = np.linalg.eigvalsh(M + forms[:, None])
-            open_.append(np.max(tops, axis=(1, 2)) + rest + ROUNDING * np.max(np.abs(tops), axis=(1, 2)) >= 0)
+            forms, tops = _localised(middle, radius, c, h)
+            fails = tops + rest >= 0  # the mean fails: one of the matrices does
+            j = np.flatnonzero(~fails)
+            fails[j] = ~np.all(_negative(M[j] + forms[j, None], rest[j, None]), axis=1)
+            open_.append(fails)
         kept = np.concatenate(open_)
         centre, half = centre[kept], half[kept].copy()
         rows, i = np.arange(len(centre)), np.argmax(half * weight, axis=1)
@@ -351,6 +350,28 @@ def _proved_in(field: _JointField | BodyField, P: np.ndarray, radius: float, mos
         inside = np.sum(np.maximum(np.abs(centre) - half, 0.0) ** 2, axis=1) <= radius**2 * (1 + 1e-6)
         centre, half = centre[inside], half[inside]
     return True, count
+
+
+def _negative(M: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """Whether the largest eigenvalues of M (..., n, n) are less than -rest (...), by the signs of the pivots of an elimination."""
+    n = M.shape[-1]
+    left = np.ascontiguousarray(np.moveaxis(M, (-2, -1), (0, 1)))
+    left[np.arange(n), np.arange(n)] += rest + ROUNDING * np.sqrt(np.sum(left**2, axis=(0, 1)))
+    negative = np.ones(M.shape[:-2], dtype=bool)
+    for k in range(n):
+        negative &= left[k, k] < 0
+        row = left[k, k + 1 :] / np.where(negative, left[k, k], -np.inf)
+        left[k + 1 :, k + 1 :] -= left[k + 1 :, k, None] * row
+    return negative
+
+
+def _transformed(field: _JointField | BodyField, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Matrices T^T and its inverse of y = T^T x, with the coordinates on which S depends last."""
+    order = np.r_[np.setdiff1d(np.arange(len(P)), field.boxed), field.boxed]
+    to_y, to_x = np.zeros_like(P), np.zeros_like(P)
+    T = np.linalg.cholesky(P[np.ix_(order, order)])
+    to_y[:, order], to_x[order] = T.T, np.triu(np.linalg.inv(T).T)
+    return to_y, to_x
 
 
 TOGETHER = 2000
@@ -411,7 +432,8 @@ def certificate(
     ----------
     law : law made by :func:`.lqr`, with its limits: for sliding and turning joints, or for one free body.
     radius : radius to prove, in the norm of the cost; None: search for a large one. The form V of joints is that of the cost, or, in a search
-        and where the cost would increase at a state of this radius, one that decreases at random states of a larger region.
+        and where the cost would increase at a state of this radius, one that decreases at random states of a larger region; that of a body
+        whose inputs may reach their limits is the cost of its loop with a share of the gains.
     uncertain : parameters of joints and bodies and their bounds, for example ``{"m_p": (0.09, 0.11)}``: the proof holds for all of them.
     boxes : largest number of boxes of one attempt; None: 400,000 for joints, 40,000 for a body.
 
@@ -444,6 +466,10 @@ def certificate(
     largest = _decreasing(field, cost)
     if isinstance(field, _JointField) and (radius is None or radius >= largest):
         P, largest = _improved(field, cost, largest)
+    elif isinstance(field, BodyField) and np.any(
+        (radius or largest) * field.reach(_transformed(field, cost)[1]) >= field.room
+    ):
+        P, largest = _weakened(field, cost, largest if radius is None else radius, radius is None)
     if radius is not None:
         proved, count = _proved(field, P, radius, most)
         if not proved:
@@ -477,6 +503,39 @@ def _decreasing(field: _JointField | BodyField, P: np.ndarray) -> float:
             break
         radius *= 1.1
     return radius
+
+
+def _weakened(field: BodyField, cost: np.ndarray, radius: float, smaller: bool) -> tuple[np.ndarray, float]:
+    """P <= cost of the loop with the share of its gains for which the bounds of V' in small boxes of the ball are least, and the radius.
+
+    With ``smaller`` the radius is reduced until these bounds are negative: less of the demands is lost in a smaller ball.
+    """
+    from scipy.linalg import eigh, solve_continuous_lyapunov
+
+    forms, z = [], np.concatenate([np.zeros((1, 3)), np.repeat([0.3, 0.6, 0.9], 8)[:, None] * _sphere(24, 3)])
+    for share in SHARES:
+        A = field.linear(share)
+        if np.max(np.linalg.eigvals(A).real) < 0:
+            P = solve_continuous_lyapunov(A.T, -field.cost_rate)
+            forms.append((P + P.T) / (2 * eigh(P, cost, eigvals_only=True)[-1] * (1 + 1e-12)))
+    while True:
+        tops = np.full(len(forms), np.inf)
+        for i, P in enumerate(forms):
+            enclosure = field.enclosure(*_transformed(field, P), radius, field.cell)
+            if enclosure is not None:
+                M, rest = enclosure(radius * z, half := np.full_like(z, EXTENT * radius))
+                added = _localised(np.mean(M, axis=1), radius, radius * z, half)[0]
+                tops[i] = np.max(np.linalg.eigvalsh(M + added[:, None])[:, :, -1] + rest[:, None])
+        best = int(np.argmin(tops))
+        if tops[best] < 0 or not smaller:
+            return forms[best], radius
+        radius /= 1.1
+
+
+SHARES = (1.0, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
+"""Shares of the gains whose forms V are tried for a body with limits."""
+EXTENT = 0.03
+"""Half width of the boxes in which they are compared, per radius."""
 
 
 def _improved(field: _JointField, cost: np.ndarray, largest: float) -> tuple[np.ndarray, float]:
@@ -552,9 +611,7 @@ def _unproven(trial: Certificate, most: int) -> ControlError:
     k = int(np.argmin(radii))
     limited = f"input {field.model.u_names[k]!r} may reach a limit from a radius of {radii[k]:.3g} on"
     advice = "give a smaller radius, or none to search"
-    if isinstance(field, BodyField) and radius * (1 + 1e-6) >= radii[k]:
-        reason = f"{limited}, and the proof for a free body requires inputs within their limits"
-    elif largest < radius and field.exists(
+    if largest < radius and field.exists(
         largest * _sphere(4000, len(trial.P)) @ np.linalg.inv(np.linalg.cholesky(trial.P))
     ):
         reason = f"V increases at a state of radius {largest:.3g}" + (f"; {limited}" if radii[k] < radius else "")

@@ -110,17 +110,22 @@ def _unreached(A: np.ndarray, B: np.ndarray, Q: np.ndarray, names: Sequence[str]
     """Deviations that no input reaches, or that cost nothing, and that do not decay, as text."""
     if not names:
         return ""
-    found = []
+    found, mixed = [], False
     for what, matrix, side in (("no input reaches", A, B), ("no weight acts on", A.T, Q)):
         rest = _beyond(matrix, side)
         if rest.shape[1] and np.max(np.abs(np.linalg.eigvals(rest.T @ matrix @ rest))) > 1.0 - LINGERING:
             size = np.linalg.norm(rest, axis=1)
-            found.append(f"{what} {', '.join(repr(name) for name, one in zip(names, size, strict=True) if one > 0.5)}")
-    return (
-        f" Here {' and '.join(found)}: leave such deviations out by ignore=[...], if the others do not depend on them."
-        if found
-        else ""
-    )
+            alone = [repr(name) for name, one in zip(names, size, strict=True) if 1 - one**2 < MIXED**2]
+            together = [
+                repr(name) for name, one in zip(names, size, strict=True) if one > MIXED and 1 - one**2 >= MIXED**2
+            ]
+            mixed = mixed or bool(together)
+            parts = [", ".join(alone)] * bool(alone) + [f"some combinations of {', '.join(together)}"] * bool(together)
+            found.append(f"{what} {' and '.join(parts)}")
+    if not found:
+        return ""
+    which = "those of them that need not return" if mixed else "such deviations"
+    return f" Here {' and '.join(found)}: leave {which} out by ignore=[...], if the others do not depend on them."
 
 
 def _beyond(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -136,6 +141,8 @@ def _beyond(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 LINGERING, UNREACHED = 1e-6, 1e-7
 """Distance from the unit circle of a mode that does not decay, and relative size of the effect of the inputs on one that they do not reach."""
+MIXED = 1e-4
+"""Share of a deviation in directions that nothing reaches up to which it is not named, and out of them up to which it is named alone."""
 
 
 def deviation_names(model: Model) -> tuple[str, ...]:
@@ -217,6 +224,10 @@ class MinimalSteps:
         kept = np.array([k not in ignored for k in self.own])
         self.names = tuple(deviation_names(model)[k] for k in self.own[kept])
         self.left_out, self.out_names = self.T[:, :, ~kept], [deviation_names(model)[k] for k in self.own[~kept]]
+        if not np.any(kept):
+            raise ControlError(
+                f"all deviations of {model.name!r} are ignored: a regulator needs at least one of {list(self.out_names)}."
+            )
         self.own, self.T = self.own[kept], self.T[:, :, kept]
 
     def check_independent(self, A: np.ndarray) -> None:

@@ -24,8 +24,8 @@ from heavytop.simulate import Controller, Feedback
 if TYPE_CHECKING:
     from heavytop.control.laws.law import FeedbackLaw
 
-FREQUENCIES = np.geomspace(0.02, 2000.0, 4000)
-"""Frequencies (rad/s) of the loci."""
+SLOWEST = 1e-3
+"""Least frequency (rad/s) of modes that the loci resolve."""
 NEUTRAL = 1e-4
 """Growth rate (1/s) up to which a mode counts as neutral (the spin of a slung load may be neutral)."""
 LONGEST = 2.0
@@ -68,8 +68,8 @@ class Margins(Brief):
         listed = [
             ("gain margin", f"{self.gain[0]:.3g} .. {high}"),
             ("phase margin", f"{np.degrees(self.phase):.0f} deg"),
-            ("delay margin", f"{1e3 * self.delay:.0f} ms"),
-            ("largest actuator lag", f"{1e3 * self.lag:.0f} ms"),
+            ("delay margin", milliseconds(self.delay)),
+            ("largest actuator lag", milliseconds(self.lag)),
             ("least sample rate", f"{self.sample_rate:.0f} Hz"),
         ]
         return listed + (
@@ -135,6 +135,15 @@ def margins(
         model, tracking, random_states(model, starts, 1), until=20.0, step=5e-3, target=lambda _: goal[:3]
     )
     return replace(worst, recovered=attraction.share, starts=starts)
+
+
+def milliseconds(seconds: float) -> str:
+    """A time in ms, with two digits below 10 ms.
+
+    >>> milliseconds(0.0256), milliseconds(0.000713)
+    ('26 ms', '0.71 ms')
+    """
+    return f"{1e3 * seconds:{'.0f' if seconds >= 0.01 else '.2g'}} ms"
 
 
 def _at(law: FeedbackLaw | LinearQuadratic, reference: Reference, t: float) -> Margins:
@@ -212,20 +221,36 @@ def loop_of(
     return FeedbackLoop(open_loop, B, np.linalg.pinv(B) @ cut, names, tuple(model.u_names), model.name)
 
 
+def _frequencies(open_loop: np.ndarray, cut: np.ndarray) -> np.ndarray:
+    """Frequencies (rad/s) that resolve the loci: beyond the fastest and slowest mode of open and closed loop, and dense around each."""
+    modes = np.concatenate([np.linalg.eigvals(open_loop), np.linalg.eigvals(open_loop - cut)])
+    sizes = np.concatenate([np.abs(modes), np.abs(modes.imag)])
+    sizes = sizes[sizes > SLOWEST]
+    near = np.geomspace(1e-6, 0.1, 40)
+    around = np.multiply.outer(sizes, np.concatenate([1 - near, 1 + near])).ravel()
+    ends = np.array([0.1, 10.0]) * ((sizes.min(), sizes.max()) if len(sizes) else (1.0, 1.0))
+    return np.unique(np.concatenate([np.geomspace(min(0.02, ends[0]), max(2000.0, ends[1]), 4000), around]))
+
+
 def _phase_and_delay(open_loop: np.ndarray, cut: np.ndarray) -> tuple[float, float, float]:
     """Least phase (rad) and delay (s) over all loci where they cross the unit circle, and the frequency of the latter."""
-    n = len(open_loop)
-    values = np.array([np.linalg.eigvals(np.linalg.solve(1j * w * np.eye(n) - open_loop, cut)) for w in FREQUENCIES])
-    size = np.sort(np.abs(values), axis=1)
-    crossed = np.any((size[:-1] - 1) * (size[1:] - 1) <= 0, axis=1)
+
+    def loci(w: float) -> np.ndarray:
+        found = np.linalg.eigvals(np.linalg.solve(1j * w * np.eye(len(open_loop)) - open_loop, cut))
+        return found[np.argsort(np.abs(found))]
+
+    frequencies = _frequencies(open_loop, cut)
+    beyond = np.abs(np.array([loci(float(w)) for w in frequencies])) > 1
     phase, delay, frequency = np.pi, LONGEST, 0.0
-    for k in np.flatnonzero(crossed):
-        near = values[k][np.abs(np.log(np.maximum(np.abs(values[k]), 1e-12))) < 0.02]
-        for locus in near:
-            lead = float(np.angle(-locus) % (2 * np.pi))  # phase lag until it meets -1
-            phase = min(phase, lead, 2 * np.pi - lead)
-            if lead / FREQUENCIES[k] < delay:
-                delay, frequency = lead / FREQUENCIES[k], float(FREQUENCIES[k])
+    for k, i in np.argwhere(beyond[:-1] != beyond[1:]):
+        low, high = float(frequencies[k]), float(frequencies[k + 1])
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if (abs(loci(middle)[i]) > 1) == beyond[k, i] else (low, middle)
+        lead = float(np.angle(-loci(low)[i]) % (2 * np.pi))  # phase lag until it meets -1
+        phase = min(phase, lead, 2 * np.pi - lead)
+        if lead / low < delay:
+            delay, frequency = lead / low, low
     return phase, delay, frequency
 
 

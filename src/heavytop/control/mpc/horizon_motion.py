@@ -86,15 +86,21 @@ class Prediction:
         return x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
 
     def _trace_recovery(self) -> Traced:
-        """(q, v, q_R, v_R, a_R, h, p) -> the end (q_1, v_1) of a move with the inputs u of the law."""
+        """(q, v, q_R, v_R, a_R, h, p) -> the end (q_1, v_1) of a move with the inputs u of the law in the middle of the move.
+
+        Inputs are held over the move, while a body that spins turns by a large angle: those of its start would push in the wrong direction.
+        """
         r, c, law = self.rates, self.rates.model.coordinates, self.recovery
         if law is None:
             raise TypeError("there is no law of recovery")
         sizes = {"q": r.model.nq, "v": r.nv, "q_R": r.model.nq, "v_R": r.nv, "a_R": r.nv}
         s = {name: symbol(name, size) for name, size in sizes.items()}
         h, p = symbol("h"), symbol("p", len(self._p))
-        u = law.traced_law.expressions(*s.values(), p)[0]
-        end = self._move(s["q"], concatenate(np.zeros(r.ne), s["v"]), u, h, p)
+        wanted, x = list(s.values())[2:], concatenate(np.zeros(r.ne), s["v"])
+        u = law.traced_law.expressions(s["q"], s["v"], *wanted, p)[0]
+        half = x + 0.5 * h * r.rho.traced_value.expressions(concatenate(x, u), s["q"], p)[0]
+        u = law.traced_law.expressions(chart(c, s["q"], half[: r.ne]), half[r.ne :], *wanted, p)[0]
+        end = self._move(s["q"], x, u, h, p)
         q_1 = c.project(chart(c, s["q"], end[: r.ne]))
         return trace_of("recovery", {**s, "h": h, "p": p}, {"q_1": q_1, "v_1": end[r.ne :], "u": u})
 
