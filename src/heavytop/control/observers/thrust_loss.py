@@ -30,8 +30,8 @@ LIFT = 0.3
 class ThrustLoss(_Observer):
     """Wrapper that reports ``thrust_loss``: the share (nu,) of thrust lost by an actuator at its commanded level, as with a lost blade.
 
-    With the residuals rho of angular acceleration and specific force, less their slow mean per thrust, and the effect s_k of losing actuator k entirely, in
-    units of their size in hovering, the share l_k = <s_k rho> / <s_k s_k> is that of least squares, forgotten within ``time``. It
+    With the residuals rho of angular acceleration and specific force, less their slow mean per thrust, and the effect s_k of losing actuator k
+    entirely, in units of their size in hovering, the share l_k = <s_k rho> / <s_k s_k> is that of least squares, forgotten within ``time``. It
     is reported for the actuator that explains the residual best, if little of it is left; the others report 0. An actuator
     loses at most all of its thrust. Of the one of ``pairs`` that explains the residual much better both shares are reported, if both are lost.
 
