@@ -130,7 +130,7 @@ CASES: dict[Maker, tuple[int, int, float, float, float, float]] = {
     hull: (250, 0, 0.4, 1e-7, 1e-7, 1e-8),
     chain: (250, 0, 0.8, 1e-5, 1e-6, 1e-4),
     limp: (125, 8, 0.5, 1e-3, 1e-3, 1e-3),
-    quadruped: (125, 2, 0.5, 1e-4, 1e-4, 1e-5),
+    quadruped: (125, 2, 0.5, 1e-3, 1e-3, 1e-5),
 }
 """Numbers of drops, those of them that may be reported as not solved (1 % of all), sizes, and errors."""
 
