@@ -61,7 +61,7 @@ class Failover(Wrapper):
     It replaces the law: ``robust_controller(vehicle, law=Failover(OnPart(law, vehicle.model), vehicle))``, or
     ``robust_controller(vehicle, failures=True)``. It requires measured rotor speeds. A quadcopter switches to :func:`.dead_rotor_law`, also for two
     opposite rotors; a vehicle with more rotors shares the wrench of its law among the others, heading last. The channel ``dead`` is 1 for a
-    rotor that is given up. Where the remaining rotors cannot hold the position, the run ends with the outcome ``lost``; the vehicle
+    rotor that is given up. Where the remaining rotors cannot hold the position, the outcome of the run is ``lost``; the vehicle
     then brakes its fall with full thrust whenever the thrust axis points up.
 
     Parameters

@@ -522,13 +522,11 @@ class _Step:
 
         done, v, total, _ = plant.repeat(SETTLED, sweep, poor, end.v * 1.0, lam * 1.0, u * 1.0, ends=True)
         fine = np.logical_and(done > 0.0, poor <= 0.0)
-        for unit in solver.units:
+        for k, unit in enumerate(solver.units):
             if unit.kind == POINT:
                 own, first = [total[i] for i in unit.rows], acts[unit.first] > 0.0
                 size = sum((x * x for x in own[1:]), as_array(0.0))
-                sticks = np.logical_and(
-                    own[0] > 0.0, size <= (SLIPS * geometry["mu"][solver.units.index(unit)] * own[0]) ** 2
-                )
+                sticks = np.logical_and(own[0] > 0.0, size <= (SLIPS * geometry["mu"][k] * own[0]) ** 2)
                 fine = np.logical_and(fine, np.logical_or(np.logical_not(first), sticks))
         size = ROUNDING * (np.abs(end.v) + np.abs(v - end.v) + fall)
         (v,) = plant.kept(np.where(fine, np.where(np.abs(v) > size, v, 0.0), end.v))
